@@ -1,0 +1,110 @@
+//! What a backend supplies: calls. Their order lives in this crate, once.
+
+use std::ptr::NonNull;
+
+use crate::{Pad, Result};
+
+/// A device: memory, streams, capture and graphs.
+///
+/// The value is the device handle; handles of every kind are cheap to clone and share what they name. Memory is freed
+/// when the last handle of it **and** the last graph that recorded it are gone. A handle dropped while a capture runs
+/// is put aside and destroyed after the capture (invariant 14).
+///
+/// The split follows cubecl's capture (one state machine, drivers supply calls) and wgpu-hal (associated types).
+pub trait Backend: Clone + Send + Sync + 'static {
+    /// The name that registrations, tables and messages use.
+    const NAME: &'static str;
+    /// Device memory.
+    type Buffer: Clone + Send + Sync + 'static;
+    /// Host memory that the device may read and write while a graph runs.
+    type Pinned: Clone + Send + Sync + 'static;
+    /// A queue of operations.
+    type Stream: Clone + Send + Sync + 'static;
+    /// A point in a stream.
+    type Event: Send + 'static;
+    /// What a capture recorded, before it can run.
+    type Captured;
+    /// An executable graph: launched by one thread at a time, so `Send` only.
+    type Graph: Send + 'static;
+
+    /// Memory of `bytes` bytes with unspecified contents.
+    fn alloc(&self, bytes: usize) -> Result<Self::Buffer>;
+    /// The size of a buffer.
+    fn buffer_bytes(buffer: &Self::Buffer) -> usize;
+    /// Pinned memory of `bytes` zero bytes.
+    fn alloc_pinned(&self, bytes: usize) -> Result<Self::Pinned>;
+    /// Where pinned memory lies: valid, and aligned to 16 bytes, as long as a handle of it lives.
+    fn pinned_bytes(pinned: &Self::Pinned) -> NonNull<[u8]>;
+
+    /// A new stream that captures may run on.
+    fn stream(&self) -> Result<Self::Stream>;
+    /// Waits until everything on the stream is done, and reports what failed.
+    fn synchronize(stream: &Self::Stream) -> Result<()>;
+    /// Marks the present end of the stream.
+    fn record_event(stream: &Self::Stream) -> Result<Self::Event>;
+    /// Lets the stream wait for the event. Inside a capture this forks and joins.
+    fn wait_event(stream: &Self::Stream, event: &Self::Event) -> Result<()>;
+
+    /// Host to device; `src` may be reused on return. Refused while the stream captures.
+    fn upload(stream: &Self::Stream, src: &[u8], dst: &Self::Buffer, at: usize) -> Result<()>;
+    /// Device to host; waits. Refused while the stream captures.
+    fn download(stream: &Self::Stream, src: &Self::Buffer, at: usize, dst: &mut [u8]) -> Result<()>;
+    /// Device to device. The ranges must not overlap.
+    fn copy(
+        stream: &Self::Stream,
+        src: (&Self::Buffer, usize),
+        dst: (&Self::Buffer, usize),
+        bytes: usize,
+    ) -> Result<()>;
+    /// Zero bytes.
+    fn zero(stream: &Self::Stream, dst: &Self::Buffer, at: usize, bytes: usize) -> Result<()>;
+
+    /// The head of a graph: the first `bytes` bytes of the slot's block.
+    fn upload_block(
+        stream: &Self::Stream,
+        src: &Self::Pinned,
+        dst: &Self::Buffer,
+        bytes: usize,
+    ) -> Result<()>;
+    /// The head of a graph: pads one device-side input by the real row count in the block's header.
+    fn pad_rows(stream: &Self::Stream, pad: PadRows<'_, Self>) -> Result<()>;
+    /// The tail of a graph: copies the sequence word at byte `from` of the block to byte `to` of pinned memory, where
+    /// the host reads it as an atomic `u32` to see that the graph is done.
+    fn signal(stream: &Self::Stream, src: (&Self::Buffer, usize), dst: (&Self::Pinned, usize)) -> Result<()>;
+
+    /// Starts recording the stream.
+    fn begin_capture(stream: &Self::Stream) -> Result<()>;
+    /// Ends recording, on every path: after an error the stream is usable again.
+    fn end_capture(stream: &Self::Stream) -> Result<Self::Captured>;
+    /// Whether the stream records.
+    fn is_capturing(stream: &Self::Stream) -> bool;
+    /// Names of the recorded operations, in order.
+    fn operations(captured: &Self::Captured) -> Vec<String>;
+    /// How many operations this thread has issued on any stream of this device, executed or recorded.
+    fn issued(&self) -> u64;
+    /// Makes a capture executable.
+    fn instantiate(&self, captured: Self::Captured) -> Result<Self::Graph>;
+    /// Puts an executable on the device ahead of its first launch.
+    fn upload_graph(graph: &Self::Graph, stream: &Self::Stream) -> Result<()>;
+    /// Replays.
+    fn launch(graph: &Self::Graph, stream: &Self::Stream) -> Result<()>;
+}
+
+/// The arguments of [`Backend::pad_rows`]: fill rows `[real, rows)`, where `real` is read on the device.
+#[derive(Debug)]
+pub struct PadRows<'a, B: Backend> {
+    /// The static buffer.
+    pub buffer: &'a B::Buffer,
+    /// Its first byte.
+    pub offset: usize,
+    /// Bytes of a row.
+    pub row_bytes: usize,
+    /// Rows of the bucket.
+    pub rows: usize,
+    /// The slot's block.
+    pub header: &'a B::Buffer,
+    /// The `u32` word of the block that holds the real row count.
+    pub word: usize,
+    /// What to fill with.
+    pub pad: Pad,
+}

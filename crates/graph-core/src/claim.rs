@@ -1,0 +1,207 @@
+//! Claiming: what an executor will need, worked out from every shape before anything is allocated or captured.
+
+use crate::{
+    Backend, Dims, ErrorKind, Kwargs, Pad, Result, Schema, Shape, Side, Source, Statics,
+    arena::{Claims, PlaceId},
+    cx::Cx,
+    executor::{IoPlan, Layout},
+    statics::StaticBuffer,
+    tensor::{AnyView, MAX_RANK},
+};
+
+/// What is captured: sizes and a body. Regions and whole forwards are its two faces.
+pub(crate) trait Program<B: Backend> {
+    fn schema(&self) -> &'static Schema;
+    fn statics(&self, shape: &Shape, statics: &mut Statics) -> Result<()>;
+    fn kwargs(&self) -> Kwargs;
+    /// Once per configuration and shape that asks for it, before the warm-up.
+    fn prepare(&mut self, cx: &mut Cx<'_, B>) -> Result<()>;
+    /// The body. `host` has the inputs as they were passed when it runs eagerly, and is empty otherwise.
+    fn record(
+        &mut self,
+        cx: &mut Cx<'_, B>,
+        x: &[AnyView<'_, B>],
+        y: &[AnyView<'_, B>],
+        host: &[Source<'_, B>],
+    ) -> Result<()>;
+}
+
+/// One shape to capture.
+pub(crate) struct Target {
+    pub(crate) shape: Shape,
+    pub(crate) batched: bool,
+    /// Whether the `prepare` hook runs.
+    pub(crate) compile: bool,
+}
+
+/// An executor before its memory exists.
+pub(crate) struct Claimed {
+    pub(crate) schema: &'static Schema,
+    pub(crate) kwargs: Kwargs,
+    pub(crate) inputs: Box<[IoPlan]>,
+    pub(crate) outputs: Box<[IoPlan]>,
+    /// Largest first.
+    pub(crate) targets: Vec<(Target, Layout)>,
+    pub(crate) slots: Vec<SlotClaim>,
+}
+
+pub(crate) struct SlotClaim {
+    /// `None` for host-side inputs.
+    pub(crate) inputs: Vec<Option<PlaceId>>,
+    pub(crate) outputs: Vec<PlaceId>,
+}
+
+/// Inputs, and outputs, of one region at the most: holds are counted in one word.
+const MOST_BUFFERS: usize = 32;
+
+/// Works out sizes at every shape and claims them. `targets` come largest first.
+pub(crate) fn claim<B: Backend>(
+    program: &dyn Program<B>,
+    targets: Vec<Target>,
+    slots: usize,
+    claims: &mut Claims,
+) -> Result<Claimed> {
+    let schema = program.schema();
+    let owner = || schema.full_name();
+    for (what, n) in [("inputs", schema.inputs.len()), ("outputs", schema.outputs.len())] {
+        if n > MOST_BUFFERS {
+            return Err(ErrorKind::TooMany { owner: owner(), what, got: n, most: MOST_BUFFERS }.into());
+        }
+    }
+    check_declarations(schema)?;
+    let statics = |shape: &Shape| -> Result<Statics> {
+        let mut statics = Statics::default();
+        program.statics(shape, &mut statics)?;
+        statics.check(schema)?;
+        Ok(statics)
+    };
+    let none = Shape::default();
+    let first = statics(targets.first().map_or(&none, |t| &t.shape))?;
+    let inputs = io_plans(schema.inputs, &first.inputs);
+    let outputs = io_plans(schema.outputs, &first.outputs);
+
+    let mut laid_out = Vec::new();
+    for target in targets {
+        let here = statics(&target.shape)?;
+        let in_rows = rows(schema, &inputs, &here.inputs)?;
+        let out_rows = rows(schema, &outputs, &here.outputs)?;
+        let layout = layout(target.shape.dims(), target.batched, &inputs, in_rows, out_rows);
+        laid_out.push((target, layout));
+    }
+    let most = |rows: &dyn Fn(&Layout) -> usize| laid_out.iter().map(|(_, l)| rows(l)).max().unwrap_or(0);
+
+    let slots = (0..slots)
+        .map(|slot| {
+            let mut places = SlotClaim { inputs: Vec::new(), outputs: Vec::new() };
+            for (i, plan) in inputs.iter().enumerate() {
+                let bytes = plan.bytes(most(&|l| l.in_rows[i]));
+                places.inputs.push(match (plan.side, first.inputs[i].wire) {
+                    (Side::Host, _) => None,
+                    (Side::Device, Some(wire)) => Some(claims.wire(schema.node, wire, slot, bytes)),
+                    (Side::Device, None) => {
+                        Some(claims.input(schema.node, schema.name, plan.name, slot, bytes))
+                    }
+                });
+            }
+            for (i, plan) in outputs.iter().enumerate() {
+                let bytes = plan.bytes(most(&|l| l.out_rows[i]));
+                let id = match first.outputs[i].wire {
+                    Some(wire) => claims.wire(schema.node, wire, slot, bytes),
+                    None => claims.own(schema.node, bytes),
+                };
+                let clash = places.inputs.iter().position(|p| *p == Some(id)).map(|i| inputs[i].name);
+                let clash =
+                    clash.or_else(|| places.outputs.iter().position(|p| *p == id).map(|i| outputs[i].name));
+                if let Some(first) = clash {
+                    return Err(ErrorKind::WireClash { owner: owner(), first, second: plan.name }.into());
+                }
+                places.outputs.push(id);
+            }
+            Ok(places)
+        })
+        .collect::<Result<_>>()?;
+    Ok(Claimed { schema, kwargs: program.kwargs(), inputs, outputs, targets: laid_out, slots })
+}
+
+pub(crate) fn io_plans(declared: &'static [crate::IoSchema], sizes: &[StaticBuffer]) -> Box<[IoPlan]> {
+    let plan = |(io, size): (&'static crate::IoSchema, &StaticBuffer)| IoPlan {
+        name: io.name,
+        elem: io.elem,
+        declared: io.dims,
+        dims: size.dims,
+        rank: size.rank,
+        axis: io.axis,
+        outer: size.dims[..io.axis].iter().product(),
+        row_bytes: size.dims[io.axis + 1..size.rank].iter().product::<usize>() * io.elem.bytes(),
+        pad: io.pad,
+        side: io.side,
+    };
+    declared.iter().zip(sizes).map(plan).collect()
+}
+
+/// The varying axis of each buffer at one shape; any other axis that differs is an error.
+fn rows(schema: &Schema, plans: &[IoPlan], sizes: &[StaticBuffer]) -> Result<Box<[usize]>> {
+    plans
+        .iter()
+        .zip(sizes)
+        .map(|(plan, size)| {
+            let other = (0..MAX_RANK).find(|a| *a != plan.axis && size.dims[*a] != plan.dims[*a]);
+            match other {
+                None => Ok(size.dims[plan.axis]),
+                Some(axis) => Err(ErrorKind::AxisVaries {
+                    owner: schema.full_name(),
+                    name: plan.name,
+                    axis,
+                    a: plan.dims[axis],
+                    b: size.dims[axis],
+                    declared: plan.axis,
+                }
+                .into()),
+            }
+        })
+        .collect()
+}
+
+fn check_declarations(schema: &Schema) -> Result<()> {
+    for io in schema.inputs.iter().chain(schema.outputs) {
+        let why = match io.pad {
+            Pad::Value(v) if v.elem() != io.elem => {
+                format!("its pad value is {}, its element {}", v.elem().name(), io.elem.name())
+            }
+            _ if io.rank == 0 || io.rank > MAX_RANK => format!("rank {} is not 1 to {MAX_RANK}", io.rank),
+            _ if io.axis >= io.rank => format!("axis {} varies, its rank is {}", io.axis, io.rank),
+            _ if io.side == Side::Device && io.axis != 0 => {
+                format!("axis {} varies; on the device side it is the first that may", io.axis)
+            }
+            _ => continue,
+        };
+        return Err(ErrorKind::BadDeclaration { owner: schema.full_name(), input: io.name, why }.into());
+    }
+    Ok(())
+}
+
+/// Host-side inputs start at multiples of this within the block, which suits vector loads.
+const BLOCK_ALIGN: usize = 16;
+
+fn layout(
+    dims: Dims,
+    batched: bool,
+    inputs: &[IoPlan],
+    in_rows: Box<[usize]>,
+    out_rows: Box<[usize]>,
+) -> Layout {
+    let mut end = (inputs.len() + 1) * 4;
+    let host_at = inputs
+        .iter()
+        .zip(&in_rows)
+        .map(|(plan, rows)| {
+            if plan.side == Side::Device {
+                return 0;
+            }
+            let at = end.next_multiple_of(BLOCK_ALIGN);
+            end = at + plan.bytes(*rows);
+            at
+        })
+        .collect();
+    Layout { dims, batched, in_rows, out_rows, host_at, block_bytes: end }
+}

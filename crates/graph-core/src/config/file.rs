@@ -1,0 +1,72 @@
+//! Bucket lists that replace the configured ones before capture: by builder, or from a JSON file.
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde::Deserialize;
+
+use super::checked_sizes;
+use crate::{ErrorKind, Result};
+
+/// Sizes for one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SizeList {
+    /// Replaces `capture_batch_sizes`.
+    pub batch_sizes: Option<Vec<usize>>,
+    /// Replaces `total_tokens` or `capture_token_lengths`.
+    pub total_tokens: Option<Vec<usize>>,
+}
+
+/// Sizes by name, where the name is `node.region` for a region and `node.walk` for a whole forward.
+///
+/// ```
+/// use graph_core::BucketLists;
+/// let lists = BucketLists::from_json(r#"{"llama.decode": {"batch_sizes": [1, 3, 9]}}"#).unwrap();
+/// assert_eq!(lists.get("llama.decode").unwrap().batch_sizes.as_deref(), Some(&[1, 3, 9][..]));
+/// assert!(BucketLists::from_json(r#"{"llama.decode": {"batch_sizes": [0]}}"#).is_err());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BucketLists(BTreeMap<String, SizeList>);
+
+impl BucketLists {
+    /// Reads the lists from a file; see [`from_json`](Self::from_json).
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let in_file = |cause: String| ErrorKind::BucketFile { path: path.display().to_string(), cause };
+        let text = std::fs::read_to_string(path).map_err(|e| in_file(e.to_string()))?;
+        Self::from_json(&text).map_err(|e| in_file(e.to_string()).into())
+    }
+
+    /// Reads `{"node.name": {"batch_sizes": [..], "total_tokens": [..]}}`; zeros and empty lists are errors.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let lists: BTreeMap<String, SizeList> = serde_json::from_str(text)
+            .map_err(|e| ErrorKind::BucketFile { path: "(text)".into(), cause: e.to_string() })?;
+        let mut all = BucketLists::default();
+        for (name, list) in lists {
+            all.insert(name, list)?;
+        }
+        Ok(all)
+    }
+
+    /// Adds or replaces the sizes of one name.
+    pub fn insert(&mut self, name: impl Into<String>, list: SizeList) -> Result<()> {
+        let name = name.into();
+        for (sizes, what) in [(&list.batch_sizes, "batch_sizes"), (&list.total_tokens, "total_tokens")] {
+            if let Some(sizes) = sizes {
+                checked_sizes(&name, what, sizes)?;
+            }
+        }
+        self.0.insert(name, list);
+        Ok(())
+    }
+
+    /// The sizes of a name.
+    pub fn get(&self, name: &str) -> Option<&SizeList> {
+        self.0.get(name)
+    }
+
+    /// The names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}

@@ -1,0 +1,165 @@
+//! What a forward gets besides its tensors.
+
+use std::{
+    any::{Any, TypeId, type_name},
+    cell::Cell,
+    collections::HashMap,
+};
+
+use crate::{
+    Backend, Dims, Element, ErrorKind, Kwargs, ModelInputsFromEngine, Result, Tensor, tensor::bytes_of,
+};
+
+/// How a forward runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// At the exact shape of a call.
+    Eager,
+    /// At a bucket's shape, on padding, before its capture.
+    WarmUp,
+    /// Recorded at a bucket's shape.
+    Capture,
+}
+
+/// The context of one forward.
+pub struct Cx<'c, B: Backend> {
+    pub(crate) device: &'c B,
+    pub(crate) stream: &'c B::Stream,
+    pub(crate) dims: Dims,
+    pub(crate) slot: usize,
+    pub(crate) mode: Mode,
+    pub(crate) workspace: &'c mut Workspace<B>,
+    pub(crate) engine_inputs: ModelInputsFromEngine<'c>,
+    pub(crate) kwargs: &'c Kwargs,
+    pub(crate) resources: &'c Resources,
+}
+
+impl<'c, B: Backend> Cx<'c, B> {
+    /// The device.
+    pub fn device(&self) -> &'c B {
+        self.device
+    }
+
+    /// The stream to issue operations on.
+    pub fn stream(&self) -> &'c B::Stream {
+        self.stream
+    }
+
+    /// The shape that the forward runs at: exact when eager, the bucket's otherwise.
+    pub fn dims(&self) -> Dims {
+        self.dims
+    }
+
+    /// The slot whose static buffers are used; 0 when eager.
+    pub fn slot(&self) -> usize {
+        self.slot
+    }
+
+    /// How the forward runs.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// What the engine says about the rows of this call.
+    pub fn engine_inputs(&self) -> ModelInputsFromEngine<'c> {
+        self.engine_inputs
+    }
+
+    /// The configuration's `forward_kwargs`.
+    pub fn kwargs(&self) -> &'c Kwargs {
+        self.kwargs
+    }
+
+    /// A resource of the engine, by its type.
+    pub fn resource<T: Any + Send + Sync>(&self) -> Result<&'c T> {
+        self.resources.get()
+    }
+
+    /// Temporary memory until the forward returns, with unspecified contents. A capture cuts it from a buffer that
+    /// its warm-up has measured.
+    pub fn scratch<T: Element, const R: usize>(&mut self, dims: [usize; R]) -> Result<Tensor<B, T, R>> {
+        let at = self.workspace.reserve(bytes_of::<T>(&dims));
+        match &self.workspace.planned {
+            Some(buffer) => {
+                let (bytes, to) = (B::buffer_bytes(buffer), at + bytes_of::<T>(&dims));
+                if to > bytes {
+                    return Err(ErrorKind::OutOfBounds { what: "scratch", from: at, to, bytes }.into());
+                }
+                Ok(Tensor::at(buffer.clone(), at, dims))
+            }
+            None => Tensor::alloc(self.device, dims),
+        }
+    }
+}
+
+/// Temporary memory of a forward: fresh while its use is measured, cut from one buffer when planned.
+pub(crate) struct Workspace<B: Backend> {
+    planned: Option<B::Buffer>,
+    used: usize,
+}
+
+impl<B: Backend> Workspace<B> {
+    const ALIGN: usize = 256;
+
+    pub(crate) fn fresh() -> Self {
+        Workspace { planned: None, used: 0 }
+    }
+
+    pub(crate) fn planned(buffer: B::Buffer) -> Self {
+        Workspace { planned: Some(buffer), used: 0 }
+    }
+
+    /// Bytes that the forward has asked for.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    fn reserve(&mut self, bytes: usize) -> usize {
+        let at = self.used;
+        self.used += bytes.next_multiple_of(Self::ALIGN);
+        at
+    }
+}
+
+/// State that the engine owns and forwards read, by type.
+#[derive(Default)]
+pub struct Resources(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
+
+impl Resources {
+    /// Adds a resource, or replaces the one of its type.
+    pub fn insert<T: Any + Send + Sync>(&mut self, resource: T) {
+        self.0.insert(TypeId::of::<T>(), Box::new(resource));
+    }
+
+    /// The resource of a type.
+    pub fn get<T: Any + Send + Sync>(&self) -> Result<&T> {
+        self.0
+            .get(&TypeId::of::<T>())
+            .and_then(|r| r.downcast_ref())
+            .ok_or_else(|| ErrorKind::NoResource { rust_type: type_name::<T>() }.into())
+    }
+}
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While it lives, this thread runs a forward for a capture: runners refuse to be called.
+pub(crate) struct InsideForward(bool);
+
+impl InsideForward {
+    pub(crate) fn enter() -> Self {
+        InsideForward(INSIDE.replace(true))
+    }
+
+    #[inline]
+    pub(crate) fn is_inside() -> bool {
+        INSIDE.get()
+    }
+}
+
+impl Drop for InsideForward {
+    fn drop(&mut self) {
+        INSIDE.set(self.0);
+    }
+}

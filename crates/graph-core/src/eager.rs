@@ -1,0 +1,115 @@
+//! Eager execution of the same forward, at the exact shape of a call.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use crate::{
+    AnyView, Backend, Cx, Error, ErrorKind, Kwargs, Mode, ModelInputsFromEngine, RawOut, Resources, Result,
+    Row, Shape, Source, Statics,
+    check::check_sources,
+    claim::{Program, io_plans},
+    cx::Workspace,
+    lease::Keep,
+    source::At,
+};
+
+/// Everything about an eager call but its inputs.
+pub(crate) struct EagerCall<'c, B: Backend> {
+    pub(crate) device: &'c B,
+    pub(crate) stream: &'c B::Stream,
+    pub(crate) owner: &'c str,
+    pub(crate) shape: &'c Shape,
+    pub(crate) request_ids: &'c [Row],
+    pub(crate) kwargs: &'c Kwargs,
+    pub(crate) resources: &'c Resources,
+}
+
+impl<B: Backend> EagerCall<'_, B> {
+    /// Checks the inputs, uploads those of the host, and runs the forward into outputs of their own memory.
+    pub(crate) fn run(
+        &self,
+        program: &mut dyn Program<B>,
+        sources: &[Source<'_, B>],
+    ) -> Result<Vec<RawOut<'static, B>>> {
+        let schema = program.schema();
+        let mut statics = Statics::default();
+        program.statics(self.shape, &mut statics)?;
+        statics.check(schema)?;
+        let inputs = io_plans(schema.inputs, &statics.inputs);
+        let outputs = io_plans(schema.outputs, &statics.outputs);
+        let rows: Vec<usize> = inputs.iter().map(|plan| plan.dims[plan.axis]).collect();
+        check_sources(self.owner, &inputs, self.shape.dims(), &rows, sources)?;
+
+        let mut uploads = Vec::new();
+        for source in sources {
+            uploads.push(match source.at {
+                At::Host(data) => {
+                    let buffer = self.device.alloc(data.len())?;
+                    B::upload(self.stream, data, &buffer, 0)?;
+                    Some(buffer)
+                }
+                At::Device { .. } | At::Lent(_) => None,
+            });
+        }
+        let x: Vec<_> = sources
+            .iter()
+            .zip(&uploads)
+            .filter_map(|(source, upload)| view(source, upload.as_ref()))
+            .collect();
+        let mut memory = Vec::new();
+        for plan in &outputs {
+            memory.push(self.device.alloc(plan.bytes(plan.dims[plan.axis]))?);
+        }
+        let y: Vec<_> = outputs
+            .iter()
+            .zip(&memory)
+            .map(|(p, buffer)| AnyView { buffer, offset: 0, elem: p.elem, dims: p.dims, rank: p.rank })
+            .collect();
+        let mut cx = Cx {
+            device: self.device,
+            stream: self.stream,
+            dims: self.shape.dims(),
+            slot: 0,
+            mode: Mode::Eager,
+            workspace: &mut Workspace::fresh(),
+            engine_inputs: ModelInputsFromEngine {
+                request_ids: self.request_ids,
+                seq_lens: &self.shape.seq_lens,
+            },
+            kwargs: self.kwargs,
+            resources: self.resources,
+        };
+        no_panic(|| program.record(&mut cx, &x, &y, sources))?;
+        let raw = |(plan, buffer): (&crate::executor::IoPlan, B::Buffer)| RawOut {
+            keep: Keep::Owned(buffer, 0),
+            elem: plan.elem,
+            dims: plan.dims,
+            rank: plan.rank,
+        };
+        Ok(outputs.iter().zip(memory).map(raw).collect())
+    }
+}
+
+/// An input where it lies: in an upload of its own, or where the caller has it.
+fn view<'v, B: Backend>(source: &Source<'v, B>, upload: Option<&'v B::Buffer>) -> Option<AnyView<'v, B>> {
+    let (buffer, offset) = match (source.at, upload) {
+        (_, Some(buffer)) => (buffer, 0),
+        (At::Device { buffer, offset }, None) => (buffer, offset),
+        (At::Lent(place), None) => (&place.buffer, place.offset),
+        (At::Host(_), None) => return None,
+    };
+    Some(AnyView { buffer, offset, elem: source.elem, dims: source.dims, rank: source.rank })
+}
+
+/// Runs an author's code; a panic becomes an error (invariant 9).
+pub(crate) fn no_panic(call: impl FnOnce() -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    ErrorKind::Panicked(text.unwrap_or("(no message)").into()).into()
+}

@@ -1,0 +1,161 @@
+//! Inputs and outputs by name: what whole forwards and hand-written regions use.
+
+use smallvec::SmallVec;
+
+use crate::{
+    AnyView, Backend, Element, ErrorKind, In, Kwargs, ModelInputsFromEngine, Out, OutTensor, Resources,
+    Result, Schema, Source, lease::RawOut, source::At,
+};
+
+/// What a hand-written region or a whole forward gets: inputs, outputs, and everything that is not a tensor.
+pub struct CallInputs<'a, B: Backend> {
+    /// The static inputs (or, eager, the call's own).
+    pub inputs: NamedInputs<'a, B>,
+    /// The outputs to write.
+    pub outputs: NamedOutputs<'a, B>,
+    /// What the engine says about the rows.
+    pub engine_inputs: ModelInputsFromEngine<'a>,
+    /// The configuration's `forward_kwargs`.
+    pub kwargs: &'a Kwargs,
+    /// State that the engine owns.
+    pub resources: &'a Resources,
+}
+
+/// mstar's name for [`CallInputs`] of a region.
+pub type PiecewiseCallInputs<'a, B> = CallInputs<'a, B>;
+
+/// Inputs by name.
+pub struct NamedInputs<'a, B: Backend> {
+    pub(crate) schema: &'static Schema,
+    pub(crate) views: &'a [AnyView<'a, B>],
+    pub(crate) host: &'a [Source<'a, B>],
+}
+
+impl<B: Backend> Clone for NamedInputs<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<B: Backend> Copy for NamedInputs<'_, B> {}
+
+impl<'a, B: Backend> NamedInputs<'a, B> {
+    /// An input on the device.
+    pub fn get<T: Element, const R: usize>(&self, name: &str) -> Result<In<'a, B, T, R>> {
+        let view = &self.views[position(self.schema, "input", name)?];
+        view.typed().ok_or_else(|| wrong_type::<T>(self.schema, name, view.elem, view.rank, R))
+    }
+
+    /// An input's host values: eager calls only, since a capture would bake them into the graph (invariant 6).
+    pub fn host<T: Element>(&self, name: &str) -> Result<&'a [T]> {
+        let i = position(self.schema, "input", name)?;
+        let Some(Source { at: At::Host(bytes), elem, rank, .. }) = self.host.get(i) else {
+            let owner = self.schema.full_name();
+            return Err(ErrorKind::BakedHostValue { owner, input: name.into() }.into());
+        };
+        let values = (*elem == T::ELEM).then(|| bytemuck::try_cast_slice(bytes).ok()).flatten();
+        values.ok_or_else(|| wrong_type::<T>(self.schema, name, *elem, *rank, *rank))
+    }
+}
+
+/// Outputs by name.
+pub struct NamedOutputs<'a, B: Backend> {
+    pub(crate) schema: &'static Schema,
+    pub(crate) views: &'a [AnyView<'a, B>],
+}
+
+impl<B: Backend> Clone for NamedOutputs<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<B: Backend> Copy for NamedOutputs<'_, B> {}
+
+impl<'a, B: Backend> NamedOutputs<'a, B> {
+    /// An output to write.
+    pub fn get<T: Element, const R: usize>(&self, name: &str) -> Result<Out<'a, B, T, R>> {
+        let view = &self.views[position(self.schema, "output", name)?];
+        view.typed_mut().ok_or_else(|| wrong_type::<T>(self.schema, name, view.elem, view.rank, R))
+    }
+}
+
+/// Results by name; each can be taken once.
+pub struct NamedResults<'r, B: Backend> {
+    pub(crate) schema: &'static Schema,
+    pub(crate) outs: SmallVec<[Option<RawOut<'r, B>>; 4]>,
+}
+
+impl<'r, B: Backend> NamedResults<'r, B> {
+    /// An output of the call.
+    pub fn take<T: Element, const R: usize>(&mut self, name: &str) -> Result<OutTensor<'r, B, T, R>> {
+        let i = position(self.schema, "output", name)?;
+        let Some(raw) = self.outs[i].take() else {
+            let left = self.schema.outputs.iter().zip(&self.outs).filter(|(_, o)| o.is_some());
+            let known = left.map(|(s, _)| s.name).collect::<Vec<_>>().join(", ");
+            let owner = self.schema.full_name();
+            return Err(ErrorKind::UnknownName {
+                owner,
+                what: "output left to take",
+                got: name.into(),
+                known,
+            }
+            .into());
+        };
+        OutTensor::from_raw(raw).map_err(|raw| {
+            let error = wrong_type::<T>(self.schema, name, raw.elem, raw.rank, R);
+            self.outs[i] = Some(raw);
+            error
+        })
+    }
+
+    pub(crate) fn hold(self) -> NamedResults<'static, B> {
+        let hold = |raw: RawOut<'r, B>| RawOut { keep: raw.keep.hold(), ..raw };
+        NamedResults { schema: self.schema, outs: self.outs.into_iter().map(|o| o.map(hold)).collect() }
+    }
+}
+
+/// A call's inputs by name, in any order.
+pub(crate) fn in_order<'a, B: Backend>(
+    schema: &'static Schema,
+    named: &[(&str, Source<'a, B>)],
+) -> Result<SmallVec<[Source<'a, B>; 8]>> {
+    for (name, _) in named {
+        position(schema, "input", name)?;
+    }
+    let find = |io: &crate::IoSchema| match named.iter().find(|(name, _)| *name == io.name) {
+        Some((_, source)) => Ok(*source),
+        None => Err(ErrorKind::MissingInput {
+            owner: schema.full_name(),
+            input: io.name,
+            elem: io.elem.name(),
+            dims: io.dims,
+        }
+        .into()),
+    };
+    schema.inputs.iter().map(find).collect()
+}
+
+fn position(schema: &Schema, what: &'static str, name: &str) -> Result<usize> {
+    let all = if what == "input" { schema.inputs } else { schema.outputs };
+    all.iter().position(|io| io.name == name).ok_or_else(|| {
+        let known = all.iter().map(|io| io.name).collect::<Vec<_>>().join(", ");
+        ErrorKind::UnknownName { owner: schema.full_name(), what, got: name.into(), known }.into()
+    })
+}
+
+fn wrong_type<T: Element>(
+    schema: &Schema,
+    name: &str,
+    elem: crate::Elem,
+    rank: usize,
+    got_rank: usize,
+) -> crate::Error {
+    ErrorKind::WrongType {
+        owner: schema.full_name(),
+        input: name.into(),
+        want_elem: elem.name(),
+        want_rank: rank,
+        got_elem: T::ELEM.name(),
+        got_rank,
+    }
+    .into()
+}

@@ -1,0 +1,293 @@
+//! The registry: regions and nodes that the linker brought together, sorted by name, duplicates refused.
+//!
+//! Entries are not generic. Each carries one typed table per backend behind `dyn Any`; who asks for backend `B` gets
+//! its table by downcast, so this crate names no backend.
+
+use std::{any::Any, collections::BTreeMap, fmt, marker::PhantomData};
+
+use crate::{
+    Backend, ErrorKind, Forward, HandWritten, Node, Region, Result, Schema,
+    engine::Loader,
+    node::PendingNode,
+    runner::{PendingRegion, PendingRunners},
+};
+
+/// Where an entry was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The crate.
+    pub krate: &'static str,
+    /// The file.
+    pub file: &'static str,
+    /// The line.
+    pub line: u32,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}:{}", self.krate, self.file, self.line)
+    }
+}
+
+/// One backend of an entry.
+#[derive(Clone, Copy)]
+pub struct On {
+    backend: &'static str,
+    table: &'static (dyn Any + Send + Sync),
+}
+
+impl On {
+    /// A region on its backend.
+    pub const fn region<R: Region>() -> On {
+        On { backend: <R::Backend as Backend>::NAME, table: &RegionTableOf::<R>::TABLE }
+    }
+
+    /// Hand-written regions on a backend: a function that makes them, named by a `static`.
+    pub const fn hand_written<B: Backend>(table: &'static HandWrittenTable<B>) -> On {
+        On { backend: B::NAME, table }
+    }
+
+    /// A node on a backend.
+    pub const fn node<B: Backend, N: Node<B>>() -> On {
+        On { backend: B::NAME, table: &NodeTableOf::<B, N>::TABLE }
+    }
+
+    /// The backend's name.
+    pub const fn backend(&self) -> &'static str {
+        self.backend
+    }
+}
+
+impl fmt::Debug for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "On({})", self.backend)
+    }
+}
+
+struct RegionTable<B: Backend> {
+    start: fn(&mut Loader<'_, B>, &'static str) -> Result<Option<Box<dyn PendingRegion<B>>>>,
+}
+
+/// A function that makes the instances of a hand-written region.
+pub struct HandWrittenTable<B: Backend>(pub fn(&mut Loader<'_, B>) -> Result<Vec<HandWritten<B>>>);
+
+struct NodeTable<B: Backend> {
+    start: fn(&mut Loader<'_, B>, &'static NodeEntry) -> Result<PendingNode<B>>,
+}
+
+/// Turns a type into a `'static` table in a const context: an associated const is promoted, a function's result not.
+struct RegionTableOf<R>(PhantomData<R>);
+impl<R: Region> RegionTableOf<R> {
+    const TABLE: RegionTable<R::Backend> = RegionTable {
+        start: |loader, node| {
+            let model = loader.submodule::<R::Submodule>(node)?;
+            Ok(PendingRunners::new(R::instances(&model)).map(|p| Box::new(p) as Box<dyn PendingRegion<_>>))
+        },
+    };
+}
+
+struct NodeTableOf<B, N>(PhantomData<(B, N)>);
+impl<B: Backend, N: Node<B>> NodeTableOf<B, N> {
+    const TABLE: NodeTable<B> = NodeTable {
+        start: |loader, entry| {
+            let model = loader.submodule::<N::Submodule>(entry.name)?;
+            Ok(PendingNode::new::<N>(entry.name, entry.forwards, model))
+        },
+    };
+}
+
+/// A registered region.
+#[derive(Debug)]
+pub struct RegionEntry {
+    /// Its declarations.
+    pub schema: &'static Schema,
+    /// Where it was written.
+    pub at: Location,
+    /// The backends it is registered for.
+    pub on: &'static [On],
+}
+inventory::collect!(RegionEntry);
+
+/// A registered node.
+#[derive(Debug)]
+pub struct NodeEntry {
+    /// Its name.
+    pub name: &'static str,
+    /// Its named forwards.
+    pub forwards: &'static [Forward],
+    /// Where it was written.
+    pub at: Location,
+    /// The backends it is registered for.
+    pub on: &'static [On],
+}
+inventory::collect!(NodeEntry);
+
+/// A backend that a region's own crate does not know, named by whoever knows both.
+#[derive(Debug)]
+pub struct RegionOn {
+    /// `(node, name)` of the region.
+    pub region: (&'static str, &'static str),
+    /// The backend.
+    pub on: On,
+}
+inventory::collect!(RegionOn);
+
+/// All entries, sorted by name: the order in which they were linked never matters (invariant 12).
+#[derive(Debug, Default)]
+pub struct Registry {
+    regions: Vec<&'static RegionEntry>,
+    nodes: Vec<&'static NodeEntry>,
+    extra: Vec<&'static RegionOn>,
+}
+
+impl Registry {
+    /// Everything that was linked into this binary.
+    pub fn collect() -> Result<Registry> {
+        Self::from_entries(
+            inventory::iter::<RegionEntry>.into_iter().collect(),
+            inventory::iter::<NodeEntry>.into_iter().collect(),
+            inventory::iter::<RegionOn>.into_iter().collect(),
+        )
+    }
+
+    /// The given entries: sorted, and two of one name refused with both locations.
+    pub fn from_entries(
+        mut regions: Vec<&'static RegionEntry>,
+        mut nodes: Vec<&'static NodeEntry>,
+        extra: Vec<&'static RegionOn>,
+    ) -> Result<Registry> {
+        let by_place = |at: &Location| (at.krate, at.file, at.line);
+        regions.sort_by_key(|e| (e.schema.node, e.schema.name, by_place(&e.at)));
+        nodes.sort_by_key(|e| (e.name, by_place(&e.at)));
+        let duplicate = |what, name, first: &Location, second: &Location| {
+            let (first, second) = (first.to_string(), second.to_string());
+            Err(ErrorKind::Duplicate { what, name, first, second }.into())
+        };
+        for pair in regions.windows(2) {
+            if (pair[0].schema.node, pair[0].schema.name) == (pair[1].schema.node, pair[1].schema.name) {
+                return duplicate("region", pair[0].schema.full_name(), &pair[0].at, &pair[1].at);
+            }
+        }
+        for pair in nodes.windows(2) {
+            if pair[0].name == pair[1].name {
+                return duplicate("node", pair[0].name.into(), &pair[0].at, &pair[1].at);
+            }
+        }
+        Ok(Registry { regions, nodes, extra })
+    }
+
+    /// The regions, by node and name.
+    pub fn regions(&self) -> &[&'static RegionEntry] {
+        &self.regions
+    }
+
+    /// The nodes, by name.
+    pub fn nodes(&self) -> &[&'static NodeEntry] {
+        &self.nodes
+    }
+
+    /// The node of that name, or an error that says how to link one.
+    pub fn node(&self, name: &str) -> Result<&'static NodeEntry> {
+        let found = self.nodes.binary_search_by_key(&name, |e| e.name);
+        found.map(|i| self.nodes[i]).map_err(|_| {
+            let known = self.nodes.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
+            let crate_hint = format!("{}_plugin", name.replace('-', "_"));
+            ErrorKind::NotRegistered { what: "node", name: name.into(), crate_hint, known }.into()
+        })
+    }
+
+    /// Starts a region on backend `B`; `None` when it has no instance.
+    pub(crate) fn start_region<B: Backend>(
+        &self,
+        entry: &'static RegionEntry,
+        loader: &mut Loader<'_, B>,
+    ) -> Result<Option<Box<dyn PendingRegion<B>>>> {
+        let name = (entry.schema.node, entry.schema.name);
+        let extra = self.extra.iter().filter(|x| x.region == name).map(|x| &x.on);
+        let tables: Vec<&'static On> = entry.on.iter().chain(extra).collect();
+        for on in &tables {
+            if let Some(table) = on.table.downcast_ref::<RegionTable<B>>() {
+                return (table.start)(loader, entry.schema.node);
+            }
+            if let Some(table) = on.table.downcast_ref::<HandWrittenTable<B>>() {
+                let regions = (table.0)(loader)?.into_iter().map(std::sync::Arc::new).collect();
+                return Ok(PendingRunners::new(regions).map(|p| Box::new(p) as Box<dyn PendingRegion<B>>));
+            }
+        }
+        Err(not_on::<B>("region", entry.schema.full_name(), &entry.at, tables.into_iter()))
+    }
+
+    pub(crate) fn start_node<B: Backend>(
+        &self,
+        entry: &'static NodeEntry,
+        loader: &mut Loader<'_, B>,
+    ) -> Result<PendingNode<B>> {
+        match entry.on.iter().find_map(|on| on.table.downcast_ref::<NodeTable<B>>()) {
+            Some(table) => (table.start)(loader, entry),
+            None => Err(not_on::<B>("node", entry.name.into(), &entry.at, entry.on.iter())),
+        }
+    }
+}
+
+fn not_on<B: Backend>(
+    what: &'static str,
+    name: String,
+    at: &Location,
+    tables: impl Iterator<Item = &'static On>,
+) -> crate::Error {
+    let mut by_name: BTreeMap<&str, ()> = BTreeMap::new();
+    by_name.extend(tables.map(|on| (on.backend, ())));
+    let known = by_name.into_keys().collect::<Vec<_>>().join(", ");
+    ErrorKind::NotOnBackend { what, name, at: at.to_string(), backend: B::NAME, known }.into()
+}
+
+/// Once per plugin crate, at its root: the backends that its generic regions and nodes are registered for.
+///
+/// ```ignore
+/// graph_core::backends!(graph_host::Host, #[cfg(feature = "cuda")] graph_cuda::Cuda);
+/// ```
+#[macro_export]
+macro_rules! backends {
+    ($($(#[$meta:meta])* $backend:ty),+ $(,)?) => {
+        #[doc(hidden)]
+        macro_rules! graph_core_backends_must_be_called_at_the_crate_root {
+            (region $of:ident) => {
+                &[$($(#[$meta])* $crate::On::region::<$of<$backend>>()),+]
+            };
+            (node $of:ident) => {
+                &[$($(#[$meta])* $crate::On::node::<$backend, $of<$backend>>()),+]
+            };
+        }
+        pub(crate) use graph_core_backends_must_be_called_at_the_crate_root;
+    };
+}
+
+/// Registers a node: its name, its type, its named forwards, and, for a type that is not generic, its backend.
+///
+/// ```ignore
+/// graph_core::register_node!("llama", LlamaNode<B>, FORWARDS);
+/// graph_core::register_node!("digits", Digits, FORWARDS, on = graph_host::Host);
+/// ```
+#[macro_export]
+macro_rules! register_node {
+    ($name:literal, $node:ident<B>, $forwards:expr) => {
+        const _: () = {
+            type NodeOf<B> = $node<B>;
+            $crate::register_node!(@submit $name, $forwards,
+                crate::graph_core_backends_must_be_called_at_the_crate_root!(node NodeOf));
+        };
+    };
+    ($name:literal, $node:ty, $forwards:expr, on = $backend:ty) => {
+        $crate::register_node!(@submit $name, $forwards, &[$crate::On::node::<$backend, $node>()]);
+    };
+    (@submit $name:literal, $forwards:expr, $on:expr) => {
+        $crate::__private::inventory::submit! {
+            $crate::NodeEntry {
+                name: $name,
+                forwards: $forwards,
+                at: $crate::Location { krate: env!("CARGO_PKG_NAME"), file: file!(), line: line!() },
+                on: $on,
+            }
+        }
+    };
+}

@@ -1,0 +1,250 @@
+//! Tensors typed by backend, element and rank, and views of them.
+
+use std::{fmt, marker::PhantomData, ops::Range};
+
+use crate::{Backend, Elem, Element, ErrorKind, Result};
+
+/// Axes of a tensor at the most.
+pub const MAX_RANK: usize = 4;
+
+/// Device memory with an element and a rank. Clones share the memory.
+pub struct Tensor<B: Backend, T, const R: usize> {
+    buffer: B::Buffer,
+    offset: usize,
+    dims: [usize; R],
+    element: PhantomData<T>,
+}
+
+impl<B: Backend, T, const R: usize> Clone for Tensor<B, T, R> {
+    fn clone(&self) -> Self {
+        Tensor { buffer: self.buffer.clone(), offset: self.offset, dims: self.dims, element: PhantomData }
+    }
+}
+
+impl<B: Backend, T: Element, const R: usize> Tensor<B, T, R> {
+    /// Memory with unspecified contents.
+    pub fn alloc(device: &B, dims: [usize; R]) -> Result<Self> {
+        Ok(Self::at(device.alloc(bytes_of::<T>(&dims))?, 0, dims))
+    }
+
+    /// Zeros.
+    pub fn zeros(device: &B, stream: &B::Stream, dims: [usize; R]) -> Result<Self> {
+        let tensor = Self::alloc(device, dims)?;
+        B::zero(stream, &tensor.buffer, 0, bytes_of::<T>(&dims))?;
+        Ok(tensor)
+    }
+
+    /// A copy of host data in row-major order.
+    pub fn from_slice(device: &B, stream: &B::Stream, data: &[T], dims: [usize; R]) -> Result<Self> {
+        let want = dims.iter().product();
+        if data.len() != want {
+            return Err(ErrorKind::DataLength { len: data.len(), dims: dims.to_vec(), want }.into());
+        }
+        let tensor = Self::alloc(device, dims)?;
+        B::upload(stream, bytemuck::cast_slice(data), &tensor.buffer, 0)?;
+        Ok(tensor)
+    }
+
+    pub(crate) fn at(buffer: B::Buffer, offset: usize, dims: [usize; R]) -> Self {
+        Tensor { buffer, offset, dims, element: PhantomData }
+    }
+
+    /// Its memory and the first byte within it.
+    pub(crate) fn into_memory(self) -> (B::Buffer, usize) {
+        (self.buffer, self.offset)
+    }
+
+    /// A view to read.
+    pub fn view(&self) -> In<'_, B, T, R> {
+        In { buffer: &self.buffer, offset: self.offset, dims: self.dims, element: PhantomData }
+    }
+
+    /// A view to write.
+    pub fn view_mut(&self) -> Out<'_, B, T, R> {
+        Out(self.view())
+    }
+
+    /// Its dimensions.
+    pub fn dims(&self) -> [usize; R] {
+        self.dims
+    }
+
+    /// Copies it to the host; waits for the stream.
+    pub fn to_vec(&self, stream: &B::Stream) -> Result<Vec<T>> {
+        self.view().to_vec(stream)
+    }
+}
+
+impl<B: Backend, T: Element, const R: usize> fmt::Debug for Tensor<B, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor<{}, {}>{:?}", B::NAME, T::ELEM.name(), self.dims)
+    }
+}
+
+/// A read-only view: what a forward gets for an input.
+pub struct In<'a, B: Backend, T, const R: usize> {
+    buffer: &'a B::Buffer,
+    offset: usize,
+    dims: [usize; R],
+    element: PhantomData<T>,
+}
+
+impl<B: Backend, T, const R: usize> Clone for In<'_, B, T, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<B: Backend, T, const R: usize> Copy for In<'_, B, T, R> {}
+
+impl<'a, B: Backend, T: Element, const R: usize> In<'a, B, T, R> {
+    pub(crate) fn at(buffer: &'a B::Buffer, offset: usize, dims: [usize; R]) -> Self {
+        In { buffer, offset, dims, element: PhantomData }
+    }
+
+    /// Its dimensions.
+    pub fn dims(&self) -> [usize; R] {
+        self.dims
+    }
+
+    /// Its number of elements.
+    pub fn len(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// Whether it has no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The memory, for a backend's ops.
+    pub fn buffer(&self) -> &'a B::Buffer {
+        self.buffer
+    }
+
+    /// The first byte within [`buffer`](Self::buffer).
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Some of its rows (indices of the first axis).
+    pub fn rows(&self, rows: Range<usize>) -> Result<Self> {
+        let row = bytes_of::<T>(&self.dims[1..]);
+        if rows.start > rows.end || rows.end > self.dims[0] {
+            let (from, to) = (rows.start * row, rows.end * row);
+            return Err(ErrorKind::OutOfBounds {
+                what: "rows of a view",
+                from,
+                to,
+                bytes: self.dims[0] * row,
+            }
+            .into());
+        }
+        let mut part = *self;
+        part.offset += rows.start * row;
+        part.dims[0] = rows.len();
+        Ok(part)
+    }
+
+    /// Copies it to the host; waits for the stream.
+    pub fn to_vec(&self, stream: &B::Stream) -> Result<Vec<T>> {
+        let mut data = vec![T::zeroed(); self.len()];
+        B::download(stream, self.buffer, self.offset, bytemuck::cast_slice_mut(&mut data))?;
+        Ok(data)
+    }
+
+    fn any(self) -> AnyView<'a, B> {
+        let mut dims = [0; MAX_RANK];
+        dims[..R].copy_from_slice(&self.dims);
+        AnyView { buffer: self.buffer, offset: self.offset, elem: T::ELEM, dims, rank: R }
+    }
+}
+
+/// A view to write: what a forward gets for an output. `Copy`; hazards between kernels are for the backend to check,
+/// from the ranges that they name.
+pub struct Out<'a, B: Backend, T, const R: usize>(In<'a, B, T, R>);
+
+impl<B: Backend, T, const R: usize> Clone for Out<'_, B, T, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<B: Backend, T, const R: usize> Copy for Out<'_, B, T, R> {}
+
+impl<'a, B: Backend, T: Element, const R: usize> Out<'a, B, T, R> {
+    /// The same to read.
+    pub fn read(&self) -> In<'a, B, T, R> {
+        self.0
+    }
+
+    /// Its dimensions.
+    pub fn dims(&self) -> [usize; R] {
+        self.0.dims
+    }
+
+    /// Some of its rows (indices of the first axis).
+    pub fn rows(&self, rows: Range<usize>) -> Result<Self> {
+        self.0.rows(rows).map(Out)
+    }
+
+    /// Copies `src` here, on the device.
+    pub fn copy_from(&self, stream: &B::Stream, src: In<'_, B, T, R>) -> Result<()> {
+        if src.dims != self.0.dims {
+            let want = src.dims.iter().product();
+            return Err(ErrorKind::DataLength { len: self.0.len(), dims: src.dims.to_vec(), want }.into());
+        }
+        B::copy(stream, (src.buffer, src.offset), (self.0.buffer, self.0.offset), bytes_of::<T>(&src.dims))
+    }
+}
+
+/// A view whose element and rank are data: what the executor moves around.
+pub struct AnyView<'a, B: Backend> {
+    pub(crate) buffer: &'a B::Buffer,
+    pub(crate) offset: usize,
+    pub(crate) elem: Elem,
+    pub(crate) dims: [usize; MAX_RANK],
+    pub(crate) rank: usize,
+}
+
+impl<B: Backend> Clone for AnyView<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<B: Backend> Copy for AnyView<'_, B> {}
+
+impl<'a, B: Backend> AnyView<'a, B> {
+    /// Its dimensions.
+    pub fn dims(&self) -> &[usize] {
+        &self.dims[..self.rank]
+    }
+
+    /// Its element.
+    pub fn elem(&self) -> Elem {
+        self.elem
+    }
+
+    /// Typed, or `None` where element or rank differ.
+    pub fn typed<T: Element, const R: usize>(&self) -> Option<In<'a, B, T, R>> {
+        if (T::ELEM, R) != (self.elem, self.rank) {
+            return None;
+        }
+        let mut dims = [0; R];
+        dims.copy_from_slice(self.dims());
+        Some(In { buffer: self.buffer, offset: self.offset, dims, element: PhantomData })
+    }
+
+    /// Typed and writable, or `None` where element or rank differ.
+    pub fn typed_mut<T: Element, const R: usize>(&self) -> Option<Out<'a, B, T, R>> {
+        self.typed().map(Out)
+    }
+}
+
+impl<'a, B: Backend, T: Element, const R: usize> From<In<'a, B, T, R>> for AnyView<'a, B> {
+    fn from(view: In<'a, B, T, R>) -> Self {
+        view.any()
+    }
+}
+
+pub(crate) fn bytes_of<T: Element>(dims: &[usize]) -> usize {
+    dims.iter().product::<usize>() * T::ELEM.bytes()
+}

@@ -1,0 +1,307 @@
+//! The engine's face of the executor: a node's whole forwards, by walk.
+
+use std::{borrow::Cow, sync::Arc};
+
+use crate::{
+    AnyView, Backend, BucketIx, BucketKey, BucketTable, CallInputs, CudaGraphConfig, CudaGraphConfigType, Cx,
+    Dims, ErrorKind, KeyInfo, Kwargs, Miss, NamedInputs, NamedOutputs, NamedResults, NodeInputs, RequestId,
+    Result, Row, Schema, Shape, SlotLease, Source, Staged, Statics,
+    arena::Claims,
+    capture::{CaptureOptions, Capturer},
+    claim::{Claimed, Program, Target, claim},
+    config::{PlannedBucket, plan_captures, shape_of},
+    executor::Executor,
+    named::in_order,
+    node::{AnyNode, Forward, PendingNode, StaticsOf, forward_named},
+    stats::Stats,
+};
+
+/// A walk with its key info, looked up once: no string on the hot path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk(usize);
+
+/// The captured whole forwards of a node.
+pub struct WholeRunner<B: Backend> {
+    node: &'static str,
+    configs: Vec<Box<dyn CudaGraphConfig>>,
+    /// One per configuration.
+    executors: Vec<Executor<B>>,
+    /// All buckets in capture order: configuration, position in its executor, key.
+    buckets: Vec<WholeBucket>,
+    groups: Vec<Group>,
+    statics: Arc<StaticsOf>,
+    /// Reused at every step, so that sizes are worked out without allocating.
+    sizes: Statics,
+    rows: Vec<usize>,
+}
+
+struct WholeBucket {
+    config: usize,
+    local: BucketIx,
+    key: BucketKey,
+}
+
+/// The buckets of one walk and key.
+struct Group {
+    walk: Cow<'static, str>,
+    key: Option<KeyInfo>,
+    table: BucketTable,
+}
+
+impl<B: Backend> WholeRunner<B> {
+    /// A walk by name and key info; `None` where nothing is captured for it.
+    pub fn walk(&self, name: &str, key: Option<&KeyInfo>) -> Option<Walk> {
+        self.groups.iter().position(|g| g.walk == name && g.key.as_ref() == key).map(Walk)
+    }
+
+    /// Whether anything is captured for a walk.
+    pub fn captures_walk(&self, name: &str) -> bool {
+        self.groups.iter().any(|g| g.walk == name)
+    }
+
+    /// The smallest (tokens, bs) that holds both.
+    #[inline]
+    pub fn select_bucket(&self, walk: Walk, bs: usize, tokens: usize) -> Result<BucketIx, Miss> {
+        self.groups.get(walk.0).map_or(Err(Miss::NoBuckets), |g| g.table.choose(Dims { bs, tokens }))
+    }
+
+    /// The smallest (bs, tokens) of a batched configuration, for when tokens are not known yet.
+    #[inline]
+    pub fn select_batched_bucket(&self, walk: Walk, bs: usize) -> Result<BucketIx, Miss> {
+        self.groups.get(walk.0).map_or(Err(Miss::NoBuckets), |g| g.table.choose_batched(bs))
+    }
+
+    /// The key of a bucket; the walk in it is its capture walk. An error for a bucket of another runner.
+    pub fn key(&self, bucket: BucketIx) -> Result<&BucketKey> {
+        self.bucket(bucket).map(|b| &b.key)
+    }
+
+    fn bucket(&self, bucket: BucketIx) -> Result<&WholeBucket> {
+        self.buckets
+            .get(bucket.index())
+            .ok_or_else(|| ErrorKind::ForeignLease { owner: self.node.into() }.into())
+    }
+
+    /// The buckets, in capture order.
+    pub fn buckets(&self) -> impl Iterator<Item = &BucketKey> {
+        self.buckets.iter().map(|b| &b.key)
+    }
+
+    /// How large a batch of a walk a scheduler should form: the largest captured size of the configurations that cap
+    /// it; `None` for no cap. A capture that failed lowers it (difference 13).
+    pub fn max_batch_size_for(&self, walk: &str) -> Option<usize> {
+        let serves = |c: &dyn CudaGraphConfig| {
+            c.caps_eager_batch_size()
+                && (c.capture_graph_walk() == walk || c.replay_graph_walks().iter().any(|w| w == walk))
+        };
+        let capped = self.buckets.iter().filter(|b| serves(&*self.configs[b.config]));
+        capped.map(|b| b.key.bs).max()
+    }
+
+    /// Takes a slot (modulo the number of slots) for a step in `bucket`.
+    #[inline]
+    pub fn lease_slot(&self, bucket: BucketIx, slot: usize) -> Result<SlotLease<B>> {
+        let b = self.bucket(bucket)?;
+        let mut lease = self.executors[b.config].lease(b.local, slot)?;
+        lease.token.whole = bucket;
+        Ok(lease)
+    }
+
+    /// The rows of a step in `bucket`: the real ones, then padding rows.
+    pub fn pad_inputs(&self, bucket: BucketIx, rows: Vec<NodeInputs>) -> Result<Vec<NodeInputs>> {
+        let b = self.bucket(bucket)?;
+        self.configs[b.config].pad_inputs(&b.key, rows)
+    }
+
+    /// Whose each row of a leased step is: the requests, then padding.
+    pub fn step_rows<S>(&self, lease: &SlotLease<B, S>, requests: &[RequestId]) -> Result<Vec<Row>> {
+        let bs = self.key(lease.token.whole)?.bs;
+        if requests.len() > bs {
+            let owner = self.node.to_string();
+            return Err(
+                ErrorKind::BeyondBucket { owner, what: "requests", got: requests.len(), most: bs }.into()
+            );
+        }
+        let padding = (requests.len()..bs).map(|row| Row::Padding { slot: lease.slot(), row });
+        Ok(requests.iter().map(|r| Row::Request(*r)).chain(padding).collect())
+    }
+
+    /// Writes the inputs of a step, and all padding. `inputs` are by name, in any order, each once.
+    pub fn stage(
+        &mut self,
+        lease: SlotLease<B>,
+        shape: &Shape,
+        inputs: &[(&str, Source<'_, B>)],
+    ) -> Result<SlotLease<B, Staged>> {
+        let config = self.bucket(lease.token.whole)?.config;
+        let executor = &mut self.executors[config];
+        let sources = in_order(executor.schema, inputs)?;
+        self.sizes.clear();
+        (self.statics)(executor.schema.name, shape, &mut self.sizes);
+        self.rows.clear();
+        let sizes = self.sizes.inputs.iter().zip(executor.schema.inputs);
+        self.rows.extend(sizes.map(|(size, io)| size.dims[io.axis]));
+        executor.stage(lease, shape.dims(), &self.rows, &sources)
+    }
+
+    /// Launches the graph of a staged step.
+    pub fn replay(&mut self, lease: SlotLease<B, Staged>, shape: &Shape) -> Result<NamedResults<'_, B>> {
+        let config = self.bucket(lease.token.whole)?.config;
+        let executor = &mut self.executors[config];
+        if lease.token.executor != executor.id {
+            return Err(ErrorKind::ForeignLease { owner: executor.owner.clone() }.into());
+        }
+        let mut launched = executor.launch(lease, shape.dims())?;
+        self.sizes.clear();
+        (self.statics)(executor.schema.name, shape, &mut self.sizes);
+        let executor = &self.executors[config];
+        let sizes = self.sizes.outputs.iter().zip(executor.schema.outputs).enumerate();
+        let outs =
+            sizes.map(|(i, (size, io))| executor.output(&mut launched, i, size.dims[io.axis])).collect();
+        Ok(NamedResults { schema: executor.schema, outs })
+    }
+
+    /// Counts an eager call of a walk.
+    pub(crate) fn count_eager(&self, walk: &str, reason: Miss) {
+        let serves = |c: &dyn CudaGraphConfig| {
+            c.capture_graph_walk() == walk || c.replay_graph_walks().iter().any(|w| w == walk)
+        };
+        if let Some(i) = self.configs.iter().position(|c| serves(&**c)) {
+            self.executors[i].stats.count_eager(reason);
+        }
+    }
+}
+
+/// A node's named forward as something to capture.
+pub(crate) struct WholeFace<'n, B: Backend> {
+    pub(crate) schema: &'static Schema,
+    pub(crate) statics: &'n StaticsOf,
+    /// Not there while sizes are claimed: the node is bound later.
+    pub(crate) node: Option<&'n mut dyn AnyNode<B>>,
+}
+
+impl<B: Backend> Program<B> for WholeFace<'_, B> {
+    fn schema(&self) -> &'static Schema {
+        self.schema
+    }
+    fn statics(&self, shape: &Shape, statics: &mut Statics) -> Result<()> {
+        (self.statics)(self.schema.name, shape, statics);
+        Ok(())
+    }
+    fn kwargs(&self) -> Kwargs {
+        Kwargs::new()
+    }
+    fn prepare(&mut self, cx: &mut Cx<'_, B>) -> Result<()> {
+        self.node.as_mut().map_or(Ok(()), |node| node.prepare(self.schema.name, cx))
+    }
+    fn record(
+        &mut self,
+        cx: &mut Cx<'_, B>,
+        x: &[AnyView<'_, B>],
+        y: &[AnyView<'_, B>],
+        host: &[Source<'_, B>],
+    ) -> Result<()> {
+        let (engine_inputs, kwargs, resources) = (cx.engine_inputs, cx.kwargs, cx.resources);
+        let inputs = NamedInputs { schema: self.schema, views: x, host };
+        let outputs = NamedOutputs { schema: self.schema, views: y };
+        let call = CallInputs { inputs, outputs, engine_inputs, kwargs, resources };
+        self.node.as_mut().map_or(Ok(()), |node| node.forward(self.schema.name, cx, &call))
+    }
+}
+
+/// The whole forwards of a node between claim and capture.
+pub(crate) struct PendingWhole {
+    node: &'static str,
+    forwards: &'static [Forward],
+    configs: Vec<Box<dyn CudaGraphConfig>>,
+    statics: Arc<StaticsOf>,
+    plan: Vec<PlannedBucket>,
+    claimed: Vec<Claimed>,
+}
+
+impl PendingWhole {
+    /// Plans the buckets of all configurations and claims their static buffers.
+    pub(crate) fn claim<B: Backend>(
+        node: &mut PendingNode<B>,
+        options: &CaptureOptions,
+        claims: &mut Claims,
+    ) -> Result<Self> {
+        let configs = std::mem::take(&mut node.configs);
+        let plan = plan_captures(node.name, &configs, &options.default_batch_sizes)?;
+        let mut claimed = Vec::new();
+        for (i, config) in configs.iter().enumerate() {
+            let forward = forward_named(node.name, node.forwards, config.capture_forward_method())?;
+            let batched = config.config_type() == CudaGraphConfigType::BasicBatched;
+            let mine = plan.iter().filter(|p| p.config == i);
+            let targets = mine
+                .map(|p| {
+                    let shape = shape_of(&**config, Dims { bs: p.key.bs, tokens: p.key.tokens })?;
+                    Ok(Target { shape, batched, compile: config.compile() })
+                })
+                .collect::<Result<_>>()?;
+            let face: WholeFace<'_, B> =
+                WholeFace { schema: &forward.schema, statics: &*node.statics, node: None };
+            claimed.push(claim(&face, targets, options.slots.max(1), claims)?);
+        }
+        let (name, forwards, statics) = (node.name, node.forwards, node.statics.clone());
+        Ok(PendingWhole { node: name, forwards, configs, statics, plan, claimed })
+    }
+
+    /// Buckets to capture.
+    pub(crate) fn buckets(&self) -> usize {
+        self.plan.len()
+    }
+
+    /// Captures every bucket, in the planned order over all configurations.
+    pub(crate) fn capture<B: Backend>(
+        self,
+        capturer: &mut Capturer<'_, B>,
+        node: &mut dyn AnyNode<B>,
+    ) -> Result<WholeRunner<B>> {
+        let mut builds = Vec::new();
+        for (config, claimed) in self.configs.iter().zip(self.claimed) {
+            let walk = config.capture_graph_walk().to_string();
+            let stats = Stats::new(self.node, walk.clone(), Some(walk));
+            builds.push(capturer.begin(claimed, stats)?);
+        }
+        let mut next = vec![0; builds.len()];
+        let mut buckets = Vec::new();
+        let mut groups: Vec<(Cow<'static, str>, Option<KeyInfo>, Vec<(BucketIx, Dims, bool)>)> = Vec::new();
+        for planned in &self.plan {
+            let config = planned.config;
+            let method = self.configs[config].capture_forward_method();
+            let schema = &forward_named(self.node, self.forwards, method)?.schema;
+            let mut face = WholeFace { schema, statics: &*self.statics, node: Some(&mut *node) };
+            let captured = capturer.bucket(&mut builds[config], &mut face, next[config]);
+            next[config] += 1;
+            let ix = captured.map(|local| {
+                buckets.push(WholeBucket { config, local, key: planned.key.clone() });
+                BucketIx(buckets.len() as u32 - 1)
+            });
+            let batched = self.configs[config].config_type() == CudaGraphConfigType::BasicBatched;
+            for walk in &planned.walks {
+                let key = &planned.key.key;
+                let mine = match groups.iter().position(|g| g.0 == *walk && g.1 == *key) {
+                    Some(i) => &mut groups[i].2,
+                    None => {
+                        groups.push((walk.clone(), key.clone(), Vec::new()));
+                        &mut groups.last_mut().expect("pushed").2
+                    }
+                };
+                let dims = Dims { bs: planned.key.bs, tokens: planned.key.tokens };
+                mine.extend(ix.map(|ix| (ix, dims, batched)));
+            }
+        }
+        let group = |(walk, key, mine)| Group { walk, key, table: BucketTable::of(mine) };
+        Ok(WholeRunner {
+            node: self.node,
+            configs: self.configs,
+            executors: builds.into_iter().map(|b| capturer.finish(b)).collect(),
+            buckets,
+            groups: groups.into_iter().map(group).collect(),
+            statics: self.statics,
+            sizes: Statics::default(),
+            rows: Vec::new(),
+        })
+    }
+}
