@@ -3,8 +3,8 @@
 use std::any::Any;
 
 use crate::{
-    Backend, Element, ErrorKind, In, IoSchema, Label, Options, RequestId, Resources, Result, Row, Segment, Shape,
-    Source, Statics, Tensor, tensor::bytes_of,
+    Backend, Element, ErrorKind, In, IoSchema, Label, Options, RequestId, Resources, Result, Row, Segment,
+    Shape, Source, Statics, Tensor, tensor::bytes_of,
 };
 
 /// State that the engine owns and forwards read: KV pages, positions, a sampler.
@@ -225,7 +225,11 @@ impl<B: Backend> Clone for PlannedViews<'_, B> {
 impl<B: Backend> Copy for PlannedViews<'_, B> {}
 
 impl<'a, B: Backend> PlannedViews<'a, B> {
-    pub(crate) fn get<T: Element, const R: usize>(&self, resource: &str, name: &str) -> Result<In<'a, B, T, R>> {
+    pub(crate) fn get<T: Element, const R: usize>(
+        &self,
+        resource: &str,
+        name: &str,
+    ) -> Result<In<'a, B, T, R>> {
         let Some(i) = self.names.iter().position(|n| *n == (resource, name)) else {
             let known = self.names.iter().map(|(r, n)| format!("{r}.{n}")).collect::<Vec<_>>().join(", ");
             let got = format!("{resource}.{name}");

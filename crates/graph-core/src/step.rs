@@ -4,11 +4,9 @@
 
 use std::{fmt, marker::PhantomData, ops::Range};
 
-use smallvec::SmallVec;
-
 use crate::{
-    AdmitOutcome, Backend, ErrorKind, Options, RequestId, Resource, ResourceStep, Resources, Result, Row, Source,
-    StepContext,
+    AdmitOutcome, Backend, ErrorKind, Options, RequestId, Resource, ResourceStep, Resources, Result, Row,
+    Shape, Source, StepContext,
 };
 
 /// Which stream of a request a segment continues: one KV sequence per label, such as the two of a guidance step.
@@ -210,12 +208,28 @@ impl<B: Backend> Steps<B> {
         let found = self.resources.iter().find(|r| r.name() == name);
         found.map(|r| &**r).ok_or_else(|| {
             let known = self.resources.iter().map(|r| r.name()).collect::<Vec<_>>().join(", ");
-            ErrorKind::UnknownName { owner: self.node.into(), what: "resource", got: name.into(), known }.into()
+            ErrorKind::UnknownName { owner: self.node.into(), what: "resource", got: name.into(), known }
+                .into()
         })
     }
 
-    pub(crate) fn resources_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Resource<B>>> {
-        self.resources.iter_mut()
+    /// Claims graph buffers of the named resources for a shape.
+    pub(crate) fn claim(&mut self, names: &[&str], shape: &Shape) -> Result<()> {
+        let named = self.resources.iter_mut().filter(|r| names.contains(&r.name()));
+        named.into_iter().try_for_each(|r| r.claim(shape))
+    }
+
+    /// Closes the claims.
+    pub(crate) fn allocate(&mut self, device: &B, slots: usize) -> Result<()> {
+        self.resources.iter_mut().try_for_each(|r| r.allocate(device, slots))
+    }
+
+    pub(crate) fn validate_capture(&self, stream: &B::Stream) -> Result<()> {
+        self.resources.iter().try_for_each(|r| r.validate_capture(stream))
+    }
+
+    pub(crate) fn device_bytes(&self) -> usize {
+        self.resources.iter().map(|r| r.device_bytes()).sum()
     }
 
     pub(crate) fn share(&self, into: &mut Resources) {
@@ -289,17 +303,23 @@ impl<B: Backend> Step<'_, B, Planned> {
     }
 
     /// The planned inputs of the named resources, in order; each must be part of the step.
-    pub(crate) fn sources(&self, resources: &[&'static str], slot: usize) -> Result<Sources<'_, B>> {
-        let mut sources = Sources::new();
+    pub(crate) fn planned<'p>(
+        &'p self,
+        resources: &[&'static str],
+        slot: usize,
+        mut each: impl FnMut(&'static str, &'static str, Source<'p, B>) -> Result<()>,
+    ) -> Result<()> {
         for name in resources {
             if !self.inner.declared.parts.iter().any(|p| p.resource == *name) {
                 let (node, resource) = (self.inner.steps.node, *name);
                 return Err(ErrorKind::ResourceNotDeclared { node, resource }.into());
             }
             let resource = self.inner.steps.resource(name)?;
-            sources.extend((0..resource.inputs().len()).map(|i| resource.planned(slot, i)));
+            for (i, io) in resource.inputs().iter().enumerate() {
+                each(resource.name(), io.name, resource.planned(slot, i))?;
+            }
         }
-        Ok(sources)
+        Ok(())
     }
 }
 
@@ -309,9 +329,6 @@ impl<B: Backend, S> Step<'_, B, S> {
         self.inner.steps
     }
 }
-
-/// Sources of planned inputs.
-pub(crate) type Sources<'a, B> = SmallVec<[Source<'a, B>; 8]>;
 
 impl<B: Backend> Drop for Inner<'_, B> {
     fn drop(&mut self) {
@@ -331,18 +348,28 @@ fn in_dependency_order<B: Backend>(
 ) -> Result<Vec<Box<dyn Resource<B>>>> {
     rest.sort_by_key(|r| r.name());
     if let Some(twice) = rest.windows(2).find(|w| w[0].name() == w[1].name()) {
-        return Err(ErrorKind::ResourceOrder { node, resource: twice[0].name(), why: "there are two of that name" }.into());
+        return Err(ErrorKind::ResourceOrder {
+            node,
+            resource: twice[0].name(),
+            why: "there are two of that name",
+        }
+        .into());
     }
     let all: Vec<&'static str> = rest.iter().map(|r| r.name()).collect();
     let mut done: Vec<Box<dyn Resource<B>>> = Vec::new();
     while !rest.is_empty() {
-        let is_ready = |r: &dyn Resource<B>| r.depends_on().iter().all(|d| done.iter().any(|x| x.name() == *d));
+        let is_ready =
+            |r: &dyn Resource<B>| r.depends_on().iter().all(|d| done.iter().any(|x| x.name() == *d));
         match rest.iter().position(|r| is_ready(&**r)) {
             Some(i) => done.push(rest.remove(i)),
             None => {
                 let resource = rest[0].name();
                 let unknown = rest[0].depends_on().iter().any(|d| !all.contains(d));
-                let why = if unknown { "it depends on one that is not there" } else { "its dependencies form a cycle" };
+                let why = if unknown {
+                    "it depends on one that is not there"
+                } else {
+                    "its dependencies form a cycle"
+                };
                 return Err(ErrorKind::ResourceOrder { node, resource, why }.into());
             }
         }
