@@ -17,9 +17,7 @@ pub(super) fn improve(field: &Field, mut places: Vec<Place>, count: usize) -> (V
         }
         for first in 0..places.len() {
             for second in first + 1..places.len() {
-                if second < places.len() {
-                    try_without(field, &mut places, &mut total, count, &[first, second]);
-                }
+                try_without(field, &mut places, &mut total, count, &[first, second]);
             }
         }
         if total >= before {
@@ -42,7 +40,8 @@ pub(super) fn grow(field: &Field, places: &mut Vec<Place>, count: usize) {
 }
 
 fn try_without(field: &Field, places: &mut Vec<Place>, total: &mut f64, count: usize, out: &[usize]) {
-    if out.iter().any(|&at| field.mandatory.contains(&places[at])) {
+    // The list can have become shorter: with costs that fall, a bucket less may be better than any in its place.
+    if out.iter().any(|&at| places.get(at).is_none_or(|place| field.mandatory.contains(place))) {
         return;
     }
     let mut other = places.clone();
