@@ -1,4 +1,3 @@
-mod bound;
 mod field;
 mod grid;
 mod histogram;
@@ -8,7 +7,7 @@ mod separate;
 pub use grid::{GridPlan, best_grid};
 pub use histogram::PairHistogram;
 
-use crate::{Constraints, CostModel, PlanError};
+use crate::{Constraints, CostModel, PlanError, SizeCurve};
 use field::Field;
 
 /// A list of (requests, tokens) buckets, with how far from the best it can be at most.
@@ -62,8 +61,9 @@ pub struct PairRules {
 /// best list is a hard problem (a p-median); this is a search from two starts, lists per range of requests (exact) and
 /// greedy growth, until no change of one or two buckets helps. It is deterministic.
 ///
-/// The lower bound is what the best `count` sizes on each axis alone would waste: `count` buckets have no more than
-/// `count` different sizes on an axis.
+/// The lower bound is what the best `count` sizes on each axis alone would waste. Take any list of `count` pairs and
+/// keep, of its sizes on one axis, those that cost less than every larger one: they are at most `count`, and with them
+/// alone each step pays the least that any of the list's sizes can cost it on that axis.
 ///
 /// # Errors
 /// As for [`best_sizes`](crate::best_sizes), on either axis.
@@ -87,8 +87,20 @@ pub fn best_pairs(
         }
     }
     let pairs = places.iter().map(|&place| field.pair(place)).collect();
-    let lower_bound = bound::lower_bound(seen, cost, rules, count)?;
+    let lower_bound = lower_bound(seen, cost, rules, count)?;
     Ok(PairPlan { pairs, waste: total - field.floor, lower_bound })
+}
+
+fn lower_bound(
+    seen: &PairHistogram,
+    cost: &PairCost<'_>,
+    rules: &PairRules,
+    count: usize,
+) -> Result<f64, PlanError> {
+    let fits = rules.within(seen)?;
+    let rows = SizeCurve::fit(&fits.requests(), cost.requests, &rules.requests, count)?;
+    let tokens = SizeCurve::fit(&fits.tokens(), cost.tokens, &rules.tokens, count)?;
+    Ok(rows.waste(count) + tokens.waste(count))
 }
 
 impl PairRules {

@@ -110,6 +110,24 @@ fn presets_are_the_engines_lists() {
 }
 
 #[test]
+fn presets_rise_up_to_what_they_are_asked_for() {
+    for most in [16, 96, 160, 256, 512, 1024, 8192] {
+        let lists = [
+            Preset::sglang(most),
+            Preset::sglang_piecewise(most),
+            Preset::tensorrt(most),
+            Preset::mstar(most),
+        ];
+        for list in lists.into_iter().chain([Preset::vllm(most)]) {
+            assert!(list.sizes.is_sorted_by(|a, b| a < b), "{} {most}: {:?}", list.name, list.sizes);
+            let bound = if list.name == "vllm" { most * 2 } else { most };
+            assert!(list.sizes.iter().all(|&size| size <= bound), "{} {most}", list.name);
+        }
+    }
+    assert_eq!(Preset::sglang(512).sizes.len(), 52);
+}
+
+#[test]
 fn presets_waste_what_the_engines_lists_waste() {
     for (name, trace, found) in workloads::all() {
         let seen = trace.decode().unwrap();

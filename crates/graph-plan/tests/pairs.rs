@@ -19,10 +19,12 @@ fn counted(pairs: &[(u32, u32)], seen: &PairHistogram) -> f64 {
 }
 
 #[test]
-fn sixteen_pairs_waste_at_most_0_69_of_the_best_product_grid() {
+fn pairs_waste_far_less_than_the_best_product_grid() {
     let (tokens, rows) = (PaddedRows::default(), PaddedRows::weighing(ROW).unwrap());
     let cost = PairCost { requests: &rows, tokens: &tokens };
-    for (count, most) in [(8, 0.74), (16, 0.69)] {
+    // With 16 pairs, 0.69 is what was asked for; the limits are just above what is measured, so that a weaker search
+    // fails.
+    for (count, most) in [(8, 0.70), (16, 0.62)] {
         let mut ratios = vec![];
         for (name, trace, found) in workloads::all() {
             let seen = trace.prefill().unwrap();

@@ -153,6 +153,32 @@ proptest! {
     }
 }
 
+#[test]
+fn the_pair_search_nearly_always_finds_the_best_list() {
+    let mut state = 1u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) % below) as u32
+    };
+    let (tokens, rows) = (PaddedRows::default(), PaddedRows::weighing(1.5).unwrap());
+    let cost = PairCost { requests: &rows, tokens: &tokens };
+    let (mut found, cases) = (0, 300);
+    for _ in 0..cases {
+        let mut seen = PairHistogram::new();
+        for _ in 0..12 {
+            seen.add(1 + random(3), 1 + random(5), f64::from(1 + random(9))).unwrap();
+        }
+        let top = (seen.requests().max().unwrap(), seen.tokens().max().unwrap());
+        let lists = every_pair_list(top, 5);
+        let best = lists.iter().filter_map(|list| pair_waste(list, &seen, &cost)).reduce(f64::min).unwrap();
+        let plan = best_pairs(&seen, &cost, &PairRules::default(), 5).unwrap();
+        assert!(best <= plan.waste && plan.waste <= 1.2 * best, "{} against {best} on {seen:?}", plan.waste);
+        found += u32::from(plan.waste == best);
+    }
+    println!("the best list found in {found} of {cases} cases");
+    assert!(found * 100 >= cases * 98, "found in {found} of {cases}");
+}
+
 /// What a list of pairs wastes under the rule of the fewest tokens, then the fewest requests; `None` if a step does
 /// not fit.
 fn pair_waste(list: &[(u32, u32)], seen: &PairHistogram, cost: &PairCost<'_>) -> Option<f64> {
