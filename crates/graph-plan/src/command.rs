@@ -145,7 +145,7 @@ impl PlanCommand {
         let fitted = count(&fit)?;
         let held_out = rest.as_ref().map(count).transpose()?;
         let presets = self.presets(rest.as_ref().unwrap_or(&fit))?;
-        let forecast = Forecast::rolling(&fit, REHEARSALS, |past, next| self.fit(past)?.sizes.waste(next));
+        let forecast = self.forecast(&fit, &planned.sizes)?;
         let buckets = self.buckets(&planned.sizes)?;
         Ok(PlanOutcome {
             sizes: planned.sizes,
@@ -153,8 +153,7 @@ impl PlanCommand {
             held_out,
             presets,
             buckets,
-            // Too few steps to rehearse on are no reason not to plan.
-            forecast: forecast.ok(),
+            forecast,
             bound: planned.bound,
         })
     }
@@ -169,9 +168,8 @@ impl PlanCommand {
                 if seen.is_empty() {
                     return Err(nothing("decode batches"));
                 }
-                let prior = if self.plain { LoadPrior::none() } else { LoadPrior::decode() };
                 let rules = Constraints::new().covering(largest);
-                let expected = prior.expected(&seen, largest)?;
+                let expected = self.prior().expected(&seen, largest)?;
                 let sizes = best_sizes(&expected, &PaddedRows::default(), &rules, self.sizes)?;
                 Ok(Planned { sizes: Sizes::Decode(sizes), bound: None })
             }
@@ -194,10 +192,46 @@ impl PlanCommand {
         };
         let (tokens, requests) = (PaddedRows::default(), PaddedRows::weighing(REQUEST_WEIGHT)?);
         let cost = PairCost { requests: &requests, tokens: &tokens };
-        let prior = if self.plain { LoadPrior::none() } else { LoadPrior::prefill() };
-        let plan = best_pairs(&prior.expected_pairs(seen, most_tokens)?, &cost, &rules, self.sizes)?;
+        let plan = best_pairs(&self.prior().expected_pairs(seen, most_tokens)?, &cost, &rules, self.sizes)?;
         let bound = outcome::Bound { waste: plan.waste, lower: plan.lower_bound, steps: seen.steps() };
         Ok(Planned { sizes: Sizes::Prefill(plan.pairs), bound: Some(bound) })
+    }
+
+    fn prior(&self) -> LoadPrior {
+        match self.dims {
+            _ if self.plain => LoadPrior::none(),
+            Dims::Decode => LoadPrior::decode(),
+            Dims::Prefill => LoadPrior::prefill(),
+        }
+    }
+
+    /// `None` if the steps are too few to rehearse on, or a stretch of them has no batch to plan for.
+    fn forecast(&self, fit: &Trace, sizes: &Sizes) -> Result<Option<Forecast>, PlanError> {
+        let rehearse = |past: &Trace, next: &Trace| self.fit(past)?.sizes.waste(next);
+        let rehearsed = match Forecast::rehearse(fit, REHEARSALS, rehearse) {
+            Ok(rehearsed) => rehearsed,
+            Err(PlanError::EmptyTrace | PlanError::NothingToCount { .. }) => return Ok(None),
+            Err(other) => return Err(other),
+        };
+        let prior = self.prior();
+        let loads = match sizes {
+            Sizes::Decode(sizes) => {
+                let (seen, largest) = (fit.decode()?, sizes.last().copied().unwrap_or(1));
+                let waste = |load| Ok(Waste::of(sizes, &seen.at_load(load, largest)?));
+                prior
+                    .loads(seen.max().unwrap_or(1))
+                    .into_iter()
+                    .map(waste)
+                    .collect::<Result<_, PlanError>>()?
+            }
+            Sizes::Prefill(pairs) => {
+                let (seen, most) = (fit.prefill()?, pairs.last().map_or(1, |pair| pair.1));
+                let waste = |load| Ok(Waste::of_pairs(pairs, &seen.at_load(load, most)?));
+                let largest = seen.tokens().max().unwrap_or(1);
+                prior.loads(largest).into_iter().map(waste).collect::<Result<_, PlanError>>()?
+            }
+        };
+        Ok(Some(if self.plain { rehearsed } else { rehearsed.with_loads(prior.share(), loads) }))
     }
 
     fn presets(&self, trace: &Trace) -> Result<BTreeMap<String, Waste>, PlanError> {

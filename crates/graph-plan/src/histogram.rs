@@ -70,6 +70,17 @@ impl Histogram {
         Ok(())
     }
 
+    /// The same steps at another load: every size times `load`, rounded up, and at most `largest`.
+    ///
+    /// # Errors
+    /// A load that is negative or not finite, a largest size that is zero or above [`MAX_SIZE`].
+    pub fn at_load(&self, load: f64, largest: u32) -> Result<Self, PlanError> {
+        check_number("a load", load)?;
+        check_size(largest)?;
+        let scaled = |size: u32| ((f64::from(size) * load).ceil() as u32).clamp(1, largest);
+        Ok(Self::collect(self.iter().map(|(size, weight)| (scaled(size), weight))))
+    }
+
     /// Steps in all.
     pub fn steps(&self) -> f64 {
         self.weights.values().sum()

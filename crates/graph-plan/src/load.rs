@@ -58,6 +58,19 @@ impl LoadPrior {
         Ok(Self { share, growth })
     }
 
+    /// The share of steps at another load, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// Sixteen loads, relative to the one seen, that stand for all this prior allows: evenly spaced on a logarithmic
+    /// scale from where a batch of `largest` rows becomes one row up to the heaviest.
+    pub fn loads(&self, largest: u32) -> Vec<f64> {
+        let lightest = 1.0 / f64::from(largest.max(1));
+        let span = self.growth / lightest;
+        (0..16).map(|at| lightest * span.powf((f64::from(at) + 0.5) / 16.0)).collect()
+    }
+
     /// The histogram to plan for, as many steps as `seen`; no step is moved beyond `largest` rows.
     ///
     /// # Errors

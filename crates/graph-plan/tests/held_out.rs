@@ -116,21 +116,70 @@ fn the_prior_spreads_each_step_evenly_over_the_logarithm_of_its_reach() {
 }
 
 #[test]
+fn the_spread_that_is_printed_beforehand_holds_what_comes() {
+    for count in [16, 32] {
+        let (mut within, mut expected, mut came) = (0, 0.0, 0.0);
+        for (_, trace, _) in workloads::all() {
+            let (first, second) = trace.split(0.5).unwrap();
+            let command = PlanCommand { sizes: count, max: Some(LARGEST), ..PlanCommand::default() };
+            let outcome = command.plan(&first).unwrap();
+            let forecast = outcome.forecast.unwrap();
+            let padding = outcome.sizes.waste(&second.unwrap()).unwrap().padding_percent();
+            within += usize::from((forecast.quantile(0.1)..=forecast.quantile(0.9)).contains(&padding));
+            (expected, came) = (expected + forecast.mean() / 10.0, came + padding / 10.0);
+        }
+        assert!(within >= 8, "{count} sizes: within the spread on {within} of 10");
+        assert!(
+            (0.67..=1.5).contains(&(expected / came)),
+            "{count} sizes: {expected:.2} % expected, {came:.2} % came"
+        );
+    }
+}
+
+#[test]
+fn a_forecast_weighs_loads_by_their_share_and_quantiles_by_rows() {
+    let trace = Trace::parse(&format!("decode_bs,prefill_chunks\n{}", "9,\n".repeat(6))).unwrap();
+    let rehearsed = Forecast::rehearse(&trace, 2, |_, next| Ok(Waste::of(&[10], &next.decode()?))).unwrap();
+    assert_eq!((rehearsed.mean(), rehearsed.quantile(0.5)), (10.0, 10.0));
+    // A step in a bucket of ten with one row padded at each load seen, and with five at the other.
+    let other = Waste::of(&[10], &Histogram::from_sizes([5]).unwrap());
+    let forecast = rehearsed.with_loads(0.25, vec![other]);
+    assert!((forecast.mean() - (0.75 * 10.0 + 0.25 * 50.0)).abs() < 1e-9);
+    assert_eq!((forecast.quantile(0.7), forecast.quantile(0.8)), (10.0, 50.0));
+}
+
+#[test]
+fn traffic_at_another_load_keeps_its_steps_and_its_bounds() {
+    let seen = Histogram::from_sizes([1, 10, 200]).unwrap();
+    let sizes = |load| seen.at_load(load, 256).unwrap().iter().map(|step| step.0).collect::<Vec<_>>();
+    assert_eq!(sizes(1.0), [1, 10, 200]);
+    assert_eq!(sizes(0.25), [1, 3, 50]);
+    assert_eq!(sizes(1.5), [2, 15, 256]);
+    let loads = LoadPrior::decode().loads(100);
+    assert_eq!(loads.len(), 16);
+    assert!(loads.is_sorted() && loads[0] > 0.01 && loads[15] < 1.5);
+    let mut pairs = graph_plan::PairHistogram::new();
+    pairs.add(3, 100, 1.0).unwrap();
+    let pair = |load| pairs.at_load(load, 120).unwrap().iter().next().unwrap().0;
+    assert_eq!((pair(0.5), pair(0.001), pair(2.0)), ((3, 50), (3, 3), (3, 120)));
+}
+
+#[test]
 fn a_rehearsal_sees_only_what_came_before() {
     let trace = workloads::all().into_iter().next().unwrap().1;
     let steps = trace.steps();
-    let forecast = Forecast::rolling(&trace, 5, |past, next| {
+    let forecast = Forecast::rehearse(&trace, 5, |past, next| {
         let cut = past.steps().len();
         assert_eq!(past.steps(), &steps[..cut]);
         assert_eq!(next.steps(), &steps[cut..cut + next.steps().len()]);
         Ok(Waste::of(&[LARGEST], &next.decode()?))
     });
     let forecast = forecast.unwrap();
-    let counted: f64 = forecast.parts().iter().map(|part| part.steps).sum();
+    let counted: f64 = forecast.rehearsed().iter().map(|part| part.steps).sum();
     let decoding = |steps: &[graph_plan::Step]| steps.iter().filter(|step| step.decode_bs > 0).count() as f64;
     assert_eq!(counted, decoding(&steps[steps.len() / 6..]));
     assert!(matches!(
-        Forecast::rolling(&Trace::new(steps[..3].to_vec()).unwrap(), 5, |_, _| Ok(Waste::default())),
+        Forecast::rehearse(&Trace::new(steps[..3].to_vec()).unwrap(), 5, |_, _| Ok(Waste::default())),
         Err(PlanError::EmptyTrace)
     ));
 }

@@ -75,8 +75,7 @@ pub struct PlanOutcome {
     pub presets: BTreeMap<String, Waste>,
     /// The list as a bucket file has it: target, axis, sizes.
     pub buckets: Buckets,
-    /// What planning wastes on steps it has not seen, rehearsed within the steps fitted; `None` if they are too few.
-    /// Not in the JSON.
+    /// What to expect on steps that come later; `None` if the steps fitted are too few to say. Not in the JSON.
     #[serde(skip)]
     pub forecast: Option<Forecast>,
     #[serde(skip)]
@@ -117,10 +116,13 @@ impl fmt::Display for PlanOutcome {
         }
         writeln!(f)?;
         if let Some(forecast) = &self.forecast {
-            let (mean, low, high) = (forecast.mean(), forecast.lowest(), forecast.highest());
-            let (eager, parts) = (forecast.eager(), forecast.parts().len());
-            write!(f, "expected on steps not seen: {mean:.2} % padding, from {low:.2} to {high:.2} %, ")?;
-            writeln!(f, "{eager:.2} % eager ({parts} rehearsals)")?;
+            let (mean, low, high) = (forecast.mean(), forecast.quantile(0.1), forecast.quantile(0.9));
+            let (parts, loads) = (forecast.rehearsed().len(), forecast.other_loads().len());
+            write!(
+                f,
+                "expected on later steps: {mean:.2} % padding, from {low:.2} to {high:.2} % for 8 rows in 10 "
+            )?;
+            writeln!(f, "({parts} rehearsals, {loads} other loads)")?;
         }
         if let Some(bound) = &self.bound {
             let per_step = |waste: f64| if bound.steps > 0.0 { waste / bound.steps } else { 0.0 };

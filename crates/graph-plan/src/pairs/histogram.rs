@@ -39,6 +39,22 @@ impl PairHistogram {
         Ok(())
     }
 
+    /// The same steps at another load: their tokens times `load`, rounded up, at most `most_tokens` and at least one for
+    /// each request.
+    ///
+    /// # Errors
+    /// A load that is negative or not finite, a largest size that is zero or above [`MAX_SIZE`](crate::MAX_SIZE).
+    pub fn at_load(&self, load: f64, most_tokens: u32) -> Result<Self, PlanError> {
+        check_number("a load", load)?;
+        check_size(most_tokens)?;
+        let mut scaled = Self::new();
+        for ((requests, tokens), weight) in self.iter() {
+            let tokens = ((f64::from(tokens) * load).ceil() as u32).min(most_tokens).max(requests);
+            scaled.add(requests, tokens, weight)?;
+        }
+        Ok(scaled)
+    }
+
     /// Steps by their requests alone.
     pub fn requests(&self) -> Histogram {
         Histogram::collect(self.iter().map(|((requests, _), weight)| (requests, weight)))
