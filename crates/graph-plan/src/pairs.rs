@@ -2,7 +2,6 @@ mod field;
 mod grid;
 mod histogram;
 mod search;
-mod separate;
 
 pub use grid::{GridPlan, best_grid};
 pub use histogram::PairHistogram;
@@ -58,8 +57,8 @@ pub struct PairRules {
 /// A good list of at most `count` buckets.
 ///
 /// The rule at run time is the smallest number of tokens that fits, then the smallest number of requests. Finding the
-/// best list is a hard problem (a p-median); this is a search from two starts, lists per range of requests (exact) and
-/// greedy growth, until no change of one or two buckets helps. It is deterministic.
+/// best list is a hard problem (a p-median); this is a search from two starts, the best product grid and greedy growth,
+/// until no change of one or two buckets helps. It is deterministic, and never worse than the grid.
 ///
 /// The lower bound is what the best `count` sizes on each axis alone would waste. Take any list of `count` pairs and
 /// keep, of its sizes on one axis, those that cost less than every larger one: they are at most `count`, and with them
@@ -79,9 +78,8 @@ pub fn best_pairs(
         return Err(PlanError::TooFewSizes { asked: count, needed });
     }
     let (mut places, mut total) = search::improve(&field, field.mandatory.clone(), count);
-    let separate = separate::separate_lists(&field, count)?;
-    if separate.len() <= count {
-        let (other, cost) = search::improve(&field, separate, count);
+    if let Ok(grid) = best_grid(seen, cost, rules, count) {
+        let (other, cost) = search::improve(&field, field.product(&grid.requests, &grid.tokens), count);
         if cost < total {
             (places, total) = (other, cost);
         }

@@ -179,8 +179,8 @@ fn the_pair_search_nearly_always_finds_the_best_list() {
         found += u32::from(plan.waste == best);
     }
     println!("the best list in {found} of {cases} cases, {sum} wasted where {best_sum} is the least");
-    assert!(found * 100 >= cases * 96, "the best list in {found} of {cases} cases only");
-    assert!(sum <= 1.004 * best_sum, "{sum} wasted where {best_sum} is the least");
+    assert!(found * 100 >= cases * 97, "the best list in {found} of {cases} cases only");
+    assert!(sum <= 1.003 * best_sum, "{sum} wasted where {best_sum} is the least");
 }
 
 /// What a list of pairs wastes under the rule of the fewest tokens, then the fewest requests; `None` if a step does

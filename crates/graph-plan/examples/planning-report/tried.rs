@@ -35,8 +35,8 @@ worst with 32 / workloads with fewer padded rows than vLLM's list.
 What did not help: smoothing alone, which widens the peaks but puts nothing where the load moves to; a prior over all sizes
 up to the maximum, of any slope, which spends sizes where the traffic never goes; a guard against the worst load (min-max), which
 pays everywhere for the rarest case. Lighter loads alone are better where the load falls (the 70 % cut) and fail where it
-grows. Recent steps alone do as well at two cuts and fail at the third. A share picked by rehearsal is better at one cut and worse
-at two: it follows whatever that past happened to do."
+grows. Recent steps alone do as well at two cuts and fail at the third. A share picked by rehearsal is better at no
+cut: it follows whatever that past happened to do."
     );
     Ok(())
 }

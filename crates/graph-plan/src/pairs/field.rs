@@ -87,6 +87,17 @@ impl Field {
         total
     }
 
+    /// All buckets of a grid whose sizes are on the field, in order.
+    pub(super) fn product(&self, requests: &[u32], tokens: &[u32]) -> Vec<Place> {
+        let level = |size: u32| self.levels.partition_point(|&level| level < size);
+        let token = |size: u32| self.tokens.partition_point(|&token| token < size);
+        let row = |&t: &u32| requests.iter().map(move |&r| Place { token: token(t), level: level(r) });
+        let mut places: Vec<Place> = tokens.iter().flat_map(row).collect();
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
     pub(super) fn pair(&self, place: Place) -> (u32, u32) {
         (self.levels[place.level], self.tokens[place.token])
     }
