@@ -197,12 +197,17 @@ impl PlanCommand {
         Ok(Planned { sizes: Sizes::Prefill(plan.pairs), bound: Some(bound) })
     }
 
-    fn prior(&self) -> LoadPrior {
+    /// What may change in the traffic.
+    fn change(&self) -> LoadPrior {
         match self.dims {
-            _ if self.plain => LoadPrior::none(),
             Dims::Decode => LoadPrior::decode(),
             Dims::Prefill => LoadPrior::prefill(),
         }
+    }
+
+    /// What the list is planned for.
+    fn prior(&self) -> LoadPrior {
+        if self.plain { LoadPrior::none() } else { self.change() }
     }
 
     /// `None` if the steps are too few to rehearse on, or a stretch of them has no batch to plan for.
@@ -213,7 +218,8 @@ impl PlanCommand {
             Err(PlanError::EmptyTrace | PlanError::NothingToCount { .. }) => return Ok(None),
             Err(other) => return Err(other),
         };
-        let prior = self.prior();
+        // Loads change whether or not the list was planned for it.
+        let prior = self.change();
         let loads = match sizes {
             Sizes::Decode(sizes) => {
                 let (seen, largest) = (fit.decode()?, sizes.last().copied().unwrap_or(1));
@@ -231,7 +237,7 @@ impl PlanCommand {
                 prior.loads(largest).into_iter().map(waste).collect::<Result<_, PlanError>>()?
             }
         };
-        Ok(Some(if self.plain { rehearsed } else { rehearsed.with_loads(prior.share(), loads) }))
+        Ok(Some(rehearsed.with_loads(prior.share(), loads)))
     }
 
     fn presets(&self, trace: &Trace) -> Result<BTreeMap<String, Waste>, PlanError> {

@@ -65,8 +65,8 @@ pub enum PlanError {
         /// The largest size that can be planned.
         limit: u32,
     },
-    /// A weight, cost, time or price is negative, infinite or not a number.
-    #[error("{what} must be a finite number that is not negative, not {value}")]
+    /// A weight, cost, time, price, load or share is not a number that it can be.
+    #[error("{what} cannot be {value}")]
     BadNumber {
         /// Which number.
         what: &'static str,

@@ -58,7 +58,7 @@ pub struct PairRules {
 ///
 /// The rule at run time is the smallest number of tokens that fits, then the smallest number of requests. Finding the
 /// best list is a hard problem (a p-median); this is a search from two starts, the best product grid and greedy growth,
-/// until no change of one or two buckets helps. It is deterministic, and never worse than the grid.
+/// until no change of one bucket helps, nor, up to 48 buckets, of two. It is deterministic, and never worse than the grid.
 ///
 /// The lower bound is what the best `count` sizes on each axis alone would waste. Take any list of `count` pairs and
 /// keep, of its sizes on one axis, those that cost less than every larger one: they are at most `count`, and with them

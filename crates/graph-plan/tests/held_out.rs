@@ -137,6 +137,17 @@ fn the_spread_that_is_printed_beforehand_holds_what_comes() {
 }
 
 #[test]
+fn a_plain_list_is_not_praised() {
+    let (_, trace, _) = workloads::all().remove(2);
+    let expect = |plain| {
+        let command =
+            PlanCommand { sizes: 32, max: Some(LARGEST), fit_fraction: 0.5, plain, ..PlanCommand::default() };
+        command.plan(&trace).unwrap().forecast.unwrap().mean()
+    };
+    assert!(expect(true) > 2.0 * expect(false), "{} and {}", expect(true), expect(false));
+}
+
+#[test]
 fn a_forecast_weighs_loads_by_their_share_and_quantiles_by_rows() {
     let trace = Trace::parse(&format!("decode_bs,prefill_chunks\n{}", "9,\n".repeat(6))).unwrap();
     let rehearsed = Forecast::rehearse(&trace, 2, |_, next| Ok(Waste::of(&[10], &next.decode()?))).unwrap();

@@ -1,6 +1,10 @@
 use super::field::{Field, Place};
 
-/// Improves a list of buckets until no change of one or of two of them helps.
+/// Longer lists are improved one bucket at a time only: trying every two of them takes time with the cube of the length
+/// and, in a long list, saves next to nothing.
+const MOST_FOR_TWO: usize = 48;
+
+/// Improves a list of buckets until no change of one, or in lists of up to [`MOST_FOR_TWO`] of two, of them helps.
 ///
 /// Each move takes buckets out and puts the best ones back, one after the other. [`best_addition`] finds the best
 /// of all places in one pass over the field, so a move costs `O(levels x tokens)`.
@@ -15,7 +19,8 @@ pub(super) fn improve(field: &Field, mut places: Vec<Place>, count: usize) -> (V
         if total < before {
             continue;
         }
-        for first in 0..places.len() {
+        let firsts = if places.len() > MOST_FOR_TWO { 0 } else { places.len() };
+        for first in 0..firsts {
             for second in first + 1..places.len() {
                 try_without(field, &mut places, &mut total, count, &[first, second]);
             }
