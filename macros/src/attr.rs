@@ -1,0 +1,337 @@
+//! The attributes as they were written. A mistake is recorded and parsing goes on after the next comma.
+
+use proc_macro2::{Ident, Span, TokenTree};
+use syn::{
+    Attribute, Error, Expr, LitBool, LitStr, Path, Result, Token, Type, bracketed,
+    ext::IdentExt,
+    parenthesized,
+    parse::{Parse, ParseStream},
+    punctuated::Punctuated,
+    spanned::Spanned,
+    token,
+};
+
+use crate::mistakes::{Mistakes, closest, listed};
+
+/// All attributes of one struct.
+#[derive(Default)]
+pub(crate) struct Attrs {
+    pub(crate) region: RegionAttr,
+    pub(crate) inputs: Vec<IoAttr>,
+    pub(crate) outputs: Vec<IoAttr>,
+}
+
+/// `#[region(..)]`; several add up.
+#[derive(Default)]
+pub(crate) struct RegionAttr {
+    /// Where it was written, if it was.
+    pub(crate) at: Option<Span>,
+    /// Keys that were written, well or not.
+    pub(crate) seen: Vec<String>,
+    pub(crate) node: Option<LitStr>,
+    pub(crate) name: Option<LitStr>,
+    pub(crate) packed: Option<(Span, Option<Sizes>)>,
+    pub(crate) batched: Option<(Span, Option<Expr>)>,
+    pub(crate) batch_sizes: Option<Sizes>,
+    pub(crate) compile: Option<LitBool>,
+    pub(crate) lease_before_step: Option<LitBool>,
+    pub(crate) backend: Option<(Span, Type)>,
+    pub(crate) backends: Option<(Span, Vec<Type>)>,
+    pub(crate) krate: Option<Path>,
+}
+
+/// A list of sizes.
+pub(crate) struct Sizes {
+    pub(crate) at: Span,
+    pub(crate) list: Vec<Expr>,
+}
+
+/// `#[input(..)]` or `#[output(..)]`.
+pub(crate) struct IoAttr {
+    pub(crate) name: Ident,
+    pub(crate) elem: Path,
+    pub(crate) dims_at: Span,
+    pub(crate) dims: Vec<Expr>,
+    pub(crate) pad: Option<(Span, PadAttr)>,
+    pub(crate) host: Option<Span>,
+    pub(crate) wire: Option<WireAttr>,
+}
+
+pub(crate) enum PadAttr {
+    Zero,
+    RepeatLast,
+    Value(Expr),
+}
+
+pub(crate) struct WireAttr {
+    pub(crate) at: Span,
+    pub(crate) name: Ident,
+    pub(crate) index: Expr,
+}
+
+const REGION_KEYS: [&str; 10] = [
+    "node",
+    "name",
+    "packed",
+    "batched",
+    "batch_sizes",
+    "compile",
+    "lease_before_step",
+    "backend",
+    "backends",
+    "crate",
+];
+const IO_KEYS: [&str; 3] = ["pad", "host", "wire"];
+const PADS: [&str; 3] = ["zero", "repeat_last", "value(..)"];
+
+impl Attrs {
+    pub(crate) fn parse(attrs: &[Attribute], mistakes: &mut Mistakes) -> Attrs {
+        let mut all = Attrs::default();
+        for attr in attrs {
+            let what = attr.path();
+            let before = mistakes.count();
+            let parsed = if what.is_ident("region") {
+                all.region.at.get_or_insert(what.span());
+                attr.parse_args_with(|s: ParseStream| {
+                    all.region.parse(s, mistakes);
+                    Ok(())
+                })
+            } else if what.is_ident("input") || what.is_ident("output") {
+                let (word, list) = match what.is_ident("input") {
+                    true => ("input", &mut all.inputs),
+                    false => ("output", &mut all.outputs),
+                };
+                attr.parse_args_with(|s: ParseStream| IoAttr::parse(s, word, mistakes))
+                    .map(|io| list.push(io))
+            } else {
+                continue;
+            };
+            // After a mistake, what it left unread is no other mistake.
+            if let (Err(error), true) = (parsed, mistakes.count() == before) {
+                mistakes.syntax(error);
+            }
+        }
+        all
+    }
+}
+
+impl RegionAttr {
+    fn parse(&mut self, s: ParseStream, mistakes: &mut Mistakes) {
+        let mut seen = std::mem::take(&mut self.seen);
+        keys(s, "`#[region]`", &REGION_KEYS, &mut seen, mistakes, |key, s, mistakes| {
+            let at = key.span();
+            match key.unraw().to_string().as_str() {
+                "node" => self.node = Some(value(s, "a string, such as `node = \"llama\"`")?),
+                "name" => self.name = Some(value(s, "a string, such as `name = \"mlp\"`")?),
+                "batch_sizes" => self.batch_sizes = Some(sizes(s, "`batch_sizes = [1, 2, 4]`")?),
+                "compile" => self.compile = Some(value(s, "`true` or `false`")?),
+                "lease_before_step" => self.lease_before_step = Some(value(s, "`true` or `false`")?),
+                "backend" => self.backend = Some((at, value(s, "a type, such as `backend = Host`")?)),
+                "crate" => self.krate = Some(value(s, "a path, such as `crate = ::graph_core`")?),
+                "backends" => {
+                    let inner = within(s, "`backends(Host, Cuda)`")?;
+                    let list = Punctuated::<Type, Token![,]>::parse_terminated(&inner)?;
+                    self.backends = Some((at, list.into_iter().collect()));
+                }
+                "packed" => {
+                    let inner = within(s, "`packed(total_tokens = [16, 64])`")?;
+                    let (before, mut totals) = (mistakes.count(), None);
+                    keys(&inner, "`packed(..)`", &["total_tokens"], &mut Vec::new(), mistakes, |_, s, _| {
+                        totals = Some(sizes(s, "`total_tokens = [16, 64]`")?);
+                        Ok(())
+                    });
+                    if totals.is_some() || mistakes.count() == before {
+                        self.packed = Some((at, totals));
+                    }
+                }
+                _ => {
+                    let inner = within(s, "`batched(seq_len = 16)`")?;
+                    let (before, mut seq_len) = (mistakes.count(), None);
+                    keys(&inner, "`batched(..)`", &["seq_len"], &mut Vec::new(), mistakes, |_, s, _| {
+                        seq_len = Some(value(s, "an expression, such as `seq_len = 16`")?);
+                        Ok(())
+                    });
+                    if seq_len.is_some() || mistakes.count() == before {
+                        self.batched = Some((at, seq_len));
+                    }
+                }
+            }
+            Ok(())
+        });
+        self.seen = seen;
+    }
+}
+
+impl IoAttr {
+    fn parse(s: ParseStream, word: &str, mistakes: &mut Mistakes) -> Result<IoAttr> {
+        let example = format!("`#[{word}(x: f32 [tokens, self.hidden])]`");
+        if s.is_empty() {
+            return Err(s.error(format!("nothing is declared here: write {example}")));
+        }
+        let name: Ident = s
+            .parse()
+            .map_err(|e| Error::new(e.span(), format!("expected the name of the {word}, as in {example}")))?;
+        s.parse::<Token![:]>().map_err(|e| {
+            Error::new(e.span(), format!("expected `:` and the element of {word} `{name}`, as in {example}"))
+        })?;
+        let elem: Path = s.parse().map_err(|e| {
+            Error::new(e.span(), format!("expected the element of {word} `{name}`, as in {example}"))
+        })?;
+        if !s.peek(token::Bracket) {
+            return Err(s.error(format!("expected the dimensions of {word} `{name}`, as in {example}")));
+        }
+        let inner;
+        let dims_at = bracketed!(inner in s).span.join();
+        let dims = Punctuated::<Expr, Token![,]>::parse_terminated(&inner)?.into_iter().collect();
+        let mut io = IoAttr { name, elem, dims_at, dims, pad: None, host: None, wire: None };
+        if s.is_empty() {
+            return Ok(io);
+        }
+        s.parse::<Token![,]>()?;
+        let owner = format!("{word} `{}`", io.name);
+        let name = io.name.clone();
+        keys(s, &owner, &IO_KEYS, &mut Vec::new(), mistakes, |key, s, _| {
+            let at = key.span();
+            match (key.to_string().as_str(), word) {
+                ("pad", "output") => Err(Error::new(
+                    at,
+                    format!(
+                        "`pad` on output `{name}`: outputs are not padded, only the first rows are given back"
+                    ),
+                )),
+                ("host", "output") => {
+                    Err(Error::new(at, format!("`host` on output `{name}`: outputs are on the device")))
+                }
+                ("pad", _) => {
+                    s.parse::<Token![=]>().map_err(|e| {
+                        Error::new(e.span(), format!("`pad` of {owner} wants a value: {}", listed(&PADS)))
+                    })?;
+                    io.pad = Some((at, PadAttr::parse(s, &owner)?));
+                    Ok(())
+                }
+                ("host", _) => {
+                    io.host = Some(at);
+                    Ok(())
+                }
+                _ => {
+                    io.wire = Some(WireAttr::parse(at, s, &owner)?);
+                    Ok(())
+                }
+            }
+        });
+        Ok(io)
+    }
+}
+
+impl PadAttr {
+    fn parse(s: ParseStream, owner: &str) -> Result<PadAttr> {
+        let wrong = |at, got: &str| {
+            let hint = closest(got, &["zero", "repeat_last", "value"])
+                .map(|k| format!("; did you mean `{k}`?"))
+                .unwrap_or_default();
+            Error::new(at, format!("unknown pad `{got}` of {owner}: allowed are {}{hint}", listed(&PADS)))
+        };
+        let word: Ident = s
+            .call(Ident::parse_any)
+            .map_err(|e| Error::new(e.span(), format!("`pad` of {owner} wants one of {}", listed(&PADS))))?;
+        match word.to_string().as_str() {
+            "zero" => Ok(PadAttr::Zero),
+            "repeat_last" => Ok(PadAttr::RepeatLast),
+            "value" => within(s, "`value(-1)`")?.parse().map(PadAttr::Value),
+            other => Err(wrong(word.span(), other)),
+        }
+    }
+}
+
+impl WireAttr {
+    fn parse(at: Span, s: ParseStream, owner: &str) -> Result<WireAttr> {
+        let wrong = |e: Error| {
+            Error::new(
+                e.span(),
+                format!("`wire` of {owner} is a name and an index, such as `wire = h[self.layer]`"),
+            )
+        };
+        s.parse::<Token![=]>().map_err(wrong)?;
+        let name = s.parse().map_err(wrong)?;
+        if !s.peek(token::Bracket) {
+            return Err(wrong(s.error("")));
+        }
+        let inner;
+        bracketed!(inner in s);
+        let index = inner.parse().map_err(wrong)?;
+        if !inner.is_empty() {
+            return Err(wrong(inner.error("")));
+        }
+        Ok(WireAttr { at, name, index })
+    }
+}
+
+/// Keys apart by commas. Unknown and repeated ones are recorded, and so is what `each` reports.
+fn keys(
+    s: ParseStream,
+    owner: &str,
+    known: &[&str],
+    seen: &mut Vec<String>,
+    mistakes: &mut Mistakes,
+    mut each: impl FnMut(&Ident, ParseStream, &mut Mistakes) -> Result<()>,
+) {
+    while !s.is_empty() {
+        let parsed = s.call(Ident::parse_any).and_then(|key| {
+            let word = key.unraw().to_string();
+            if !known.contains(&word.as_str()) {
+                let close = closest(&word, known);
+                // What was meant is not missing as well.
+                seen.extend(close.map(String::from));
+                let hint = close.map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
+                let message = format!("unknown key `{word}` in {owner}: allowed are {}{hint}", listed(known));
+                return Err(Error::new(key.span(), message));
+            }
+            if seen.contains(&word) {
+                return Err(Error::new(key.span(), format!("`{word}` is given twice in {owner}")));
+            }
+            seen.push(word.clone());
+            each(&key, s, mistakes)?;
+            match s.is_empty() || s.peek(Token![,]) {
+                true => Ok(()),
+                false => Err(s.error(format!("expected `,` after `{word}` in {owner}"))),
+            }
+        });
+        if let Err(error) = parsed {
+            mistakes.syntax(error);
+        }
+        // On to the next key.
+        while !s.is_empty() && s.parse::<Option<Token![,]>>().is_ok_and(|comma| comma.is_none()) {
+            let _ = s.parse::<TokenTree>();
+        }
+    }
+}
+
+/// `= value`.
+fn value<T: Parse>(s: ParseStream, wanted: &str) -> Result<T> {
+    let wrong = |e: Error| Error::new(e.span(), format!("expected {wanted}"));
+    s.parse::<Token![=]>().map_err(wrong)?;
+    s.parse().map_err(wrong)
+}
+
+/// `= [a, b]`.
+fn sizes(s: ParseStream, wanted: &str) -> Result<Sizes> {
+    let wrong = |e: Error| Error::new(e.span(), format!("expected a list, such as {wanted}"));
+    s.parse::<Token![=]>().map_err(wrong)?;
+    if !s.peek(token::Bracket) {
+        return Err(wrong(s.error("")));
+    }
+    let inner;
+    let at = bracketed!(inner in s).span.join();
+    let list = Punctuated::<Expr, Token![,]>::parse_terminated(&inner)?.into_iter().collect();
+    Ok(Sizes { at, list })
+}
+
+/// What stands between parentheses.
+fn within<'s>(s: ParseStream<'s>, wanted: &str) -> Result<syn::parse::ParseBuffer<'s>> {
+    if !s.peek(token::Paren) {
+        return Err(s.error(format!("expected {wanted}")));
+    }
+    let inner;
+    parenthesized!(inner in s);
+    Ok(inner)
+}
