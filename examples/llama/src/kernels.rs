@@ -1,6 +1,7 @@
 //! The decoder's own kernels on slices, beside the shared ones.
 //!
-//! All work row by row: a row's result does not depend on the rows beside it.
+//! All work row by row: a row's result does not depend on the rows beside it. A token, slot or position out of range
+//! panics, like a wrong length; the host backend makes an error of it.
 
 use model_support::kernels::{Rows, attend as attend_head, silu};
 pub use model_support::kernels::{add, linear, rms_norm};
@@ -28,6 +29,13 @@ impl KvLayout {
         let (slot, position) = (usize::try_from(slot).ok()?, usize::try_from(position).ok()?);
         (slot < self.slots && position < self.context).then(|| slot * self.context + position)
     }
+
+    fn row_or_panic(&self, slot: i32, position: i32) -> usize {
+        let KvLayout { context, slots } = self;
+        self.row(slot, position).unwrap_or_else(|| {
+            panic!("slot {slot} of {slots}, position {position} of {context}: out of range")
+        })
+    }
 }
 
 /// The sizes of attention.
@@ -53,20 +61,22 @@ pub struct KvRows<'a> {
 }
 
 impl KvRows<'_> {
-    fn rows(&self) -> impl Iterator<Item = Option<usize>> {
-        self.slots.iter().zip(self.positions).map(|(slot, position)| self.layout.row(*slot, *position))
+    fn rows(&self) -> impl Iterator<Item = usize> {
+        self.slots
+            .iter()
+            .zip(self.positions)
+            .map(|(slot, position)| self.layout.row_or_panic(*slot, *position))
     }
 }
 
-/// `y[i] = table[rows[i]]`: the embedding of tokens, or some rows of a batch. A row that the table lacks gives NaN, so
-/// that the mistake shows.
+/// `y[i] = table[rows[i]]`: the embedding of tokens, or some rows of a batch.
 pub fn gather(table: &[f32], rows: &[i32], width: usize, y: &mut [f32]) {
     for (row, y) in rows.iter().zip(y.chunks_exact_mut(width)) {
-        let row = usize::try_from(*row).ok().and_then(|row| table.get(row * width..(row + 1) * width));
-        match row {
-            Some(row) => y.copy_from_slice(row),
-            None => y.fill(f32::NAN),
-        }
+        let from = usize::try_from(*row).ok().and_then(|row| table.get(row * width..(row + 1) * width));
+        let rows = table.len() / width;
+        y.copy_from_slice(
+            from.unwrap_or_else(|| panic!("row {row} of a table of {rows} rows: out of range")),
+        );
     }
 }
 
@@ -86,33 +96,25 @@ pub fn rotary(x: &[f32], positions: &[i32], inverse_frequencies: &[f32], y: &mut
     }
 }
 
-/// Writes each token's keys (or values) to its row. A token without a row writes nothing.
+/// Writes each token's keys (or values) to its row.
 pub fn store_kv(x: &[f32], at: KvRows<'_>, width: usize, cache: &mut [f32]) {
     for (x, row) in x.chunks_exact(width).zip(at.rows()) {
-        if let Some(row) = row {
-            cache[row * width..(row + 1) * width].copy_from_slice(x);
-        }
+        cache[row * width..(row + 1) * width].copy_from_slice(x);
     }
 }
 
 /// Causal attention of each token over its request's rows `0..=position`, whatever batch or chunk it comes in. Query
-/// heads share key heads in groups. A token without a row gives NaN.
+/// heads share key heads in groups.
 pub fn attend(q: &[f32], keys: &[f32], values: &[f32], at: KvRows<'_>, sizes: Heads, y: &mut [f32]) {
     let Heads { heads, kv_heads, head_dim } = sizes;
     let (width, stride) = (heads * head_dim, kv_heads * head_dim);
     let scale = 1.0 / (head_dim as f32).sqrt();
-    let tokens = q.chunks_exact(width).zip(y.chunks_exact_mut(width)).zip(at.rows().zip(at.positions));
-    for ((q, y), (row, position)) in tokens {
-        let Some(row) = row else {
-            y.fill(f32::NAN);
-            continue;
-        };
-        let count = *position as usize + 1; // not negative: it has a row
-        let first = (row + 1 - count) * stride;
+    for ((q, y), row) in q.chunks_exact(width).zip(y.chunks_exact_mut(width)).zip(at.rows()) {
+        let first = row / at.layout.context * at.layout.context;
         for (head, (q, y)) in q.chunks_exact(head_dim).zip(y.chunks_exact_mut(head_dim)).enumerate() {
-            let from = first + head / (heads / kv_heads) * head_dim;
+            let from = first * stride + head / (heads / kv_heads) * head_dim;
             let of = |cache| Rows { data: cache, stride };
-            attend_head(q, of(&keys[from..]), of(&values[from..]), count, scale, y);
+            attend_head(q, of(&keys[from..]), of(&values[from..]), row - first + 1, scale, y);
         }
     }
 }
@@ -152,11 +154,16 @@ mod tests {
     }
 
     #[test]
-    fn a_token_outside_the_table_shows() {
-        let mut y = [0.0; 4];
-        gather(&[1.0, 2.0, 3.0, 4.0], &[1, -1], 2, &mut y);
-        assert_eq!(y[..2], [3.0, 4.0]);
-        assert!(y[2].is_nan() && y[3].is_nan());
+    #[should_panic(expected = "row 2 of a table of 2 rows")]
+    fn a_token_outside_the_table_panics() {
+        gather(&[1.0, 2.0, 3.0, 4.0], &[1, 2], 2, &mut [0.0; 4]);
+    }
+
+    #[test]
+    #[should_panic(expected = "slot 1 of 3, position 4 of 4")]
+    fn a_position_beyond_the_context_panics() {
+        let at = KvRows { slots: &[1], positions: &[4], layout: LAYOUT };
+        store_kv(&[1.0], at, 1, &mut [0.0; 12]);
     }
 
     #[test]
@@ -185,8 +192,8 @@ mod tests {
     #[test]
     fn stores_go_to_their_rows_only() {
         let mut cache = vec![0.0; LAYOUT.rows()];
-        let at = KvRows { slots: &[2, 0, 7], positions: &[1, 0, 0], layout: LAYOUT };
-        store_kv(&[1.0, 2.0, 3.0], at, 1, &mut cache);
+        let at = KvRows { slots: &[2, 0], positions: &[1, 0], layout: LAYOUT };
+        store_kv(&[1.0, 2.0], at, 1, &mut cache);
         let written: Vec<_> = cache.iter().enumerate().filter(|(_, v)| **v != 0.0).collect();
         assert_eq!(written, [(0, &2.0), (9, &1.0)]);
     }
