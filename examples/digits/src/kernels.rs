@@ -1,7 +1,7 @@
 //! The model's own kernels on slices, beside the shared ones. An image's result does not depend on the others.
 
-pub use model_support::kernels::{add, linear, rms_norm};
 use model_support::kernels::{Rows, attend as attend_head, silu as silu_of};
+pub use model_support::kernels::{add, linear, rms_norm};
 
 use crate::TOKENS;
 

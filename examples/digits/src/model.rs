@@ -98,7 +98,8 @@ impl<B: DigitsOps> DigitsModel<B> {
         let ([tokens, _], [images, _]) = (patches.dims(), logits.dims());
         let DigitsConfig { hidden, intermediate, heads, rms_norm_eps: eps, .. } = self.config;
         let (s, wide) = (cx.stream(), [tokens, hidden]);
-        let (h, mid, x, product) = (cx.scratch(wide)?, cx.scratch(wide)?, cx.scratch(wide)?, cx.scratch(wide)?);
+        let (h, mid, x, product) =
+            (cx.scratch(wide)?, cx.scratch(wide)?, cx.scratch(wide)?, cx.scratch(wide)?);
         let (q, k, v) = (cx.scratch(wide)?, cx.scratch(wide)?, cx.scratch(wide)?);
         let (up, act) = (cx.scratch([tokens, intermediate])?, cx.scratch([tokens, intermediate])?);
         let pooled = cx.scratch([images, hidden])?;
