@@ -32,7 +32,7 @@ pub struct DigitsConfig {
 
 impl DigitsConfig {
     /// Reads and checks the `config.json` of a folder.
-    pub fn read(dir: &Path) -> Result<Self, ModelError> {
+    pub fn from_dir(dir: &Path) -> Result<Self, ModelError> {
         let file = dir.join("config.json");
         let config: DigitsConfig = read_json(&file)?;
         let wrong = |field, got: String, must: String| {

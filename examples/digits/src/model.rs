@@ -46,8 +46,8 @@ struct Block<B: DigitsOps> {
 impl<B: DigitsOps> Submodule<B> for DigitsModel<B> {
     fn load(cx: &LoadCx<'_, B>) -> Result<Self> {
         let options = cx.options.get::<DigitsOptions>().cloned().unwrap_or_default();
-        let config = DigitsConfig::read(&options.dir).map_err(Error::plugin)?;
-        let w = Weights::read(&options.dir, &config).map_err(Error::plugin)?;
+        let config = DigitsConfig::from_dir(&options.dir).map_err(Error::plugin)?;
+        let w = Weights::from_dir(&options.dir, &config).map_err(Error::plugin)?;
         let (hidden, classes) = (config.hidden, config.classes);
         let matrix = |data: &[f32], out, inner| Tensor::from_slice(cx.device, cx.stream, data, [out, inner]);
         let blocks = w.blocks.iter().map(|block| Block::load(cx, &config, block)).collect::<Result<_>>()?;

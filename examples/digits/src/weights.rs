@@ -48,7 +48,7 @@ pub struct BlockWeights {
 
 impl Weights {
     /// Reads the weights of a folder, every shape as `config` says.
-    pub fn read(dir: &Path, config: &DigitsConfig) -> Result<Self, ModelError> {
+    pub fn from_dir(dir: &Path, config: &DigitsConfig) -> Result<Self, ModelError> {
         let files = TensorFiles::open(dir)?;
         let (hidden, classes) = (Dim("hidden_size", config.hidden), Dim("num_classes", config.classes));
         let blocks = (0..config.layers).map(|i| BlockWeights::read(&files, config, i));

@@ -1,35 +1,37 @@
 //! `config.json` in the style of Hugging Face: sizes, checked before any weight is read.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use model_support::{ModelError, read_json};
 use serde::Deserialize;
+
+use crate::kernels::Heads;
 
 /// The sizes of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LlamaConfig {
     /// Width of the hidden state.
-    pub hidden: usize,
+    pub hidden_size: usize,
     /// Layers.
-    pub layers: usize,
+    pub num_hidden_layers: usize,
     /// Query heads.
-    pub heads: usize,
-    /// Key and value heads; `heads` is a multiple.
-    pub kv_heads: usize,
+    pub num_attention_heads: usize,
+    /// Key and value heads; the number of query heads is a multiple.
+    pub num_key_value_heads: usize,
     /// Width of a head; even.
     pub head_dim: usize,
     /// Width of the gated MLP.
-    pub intermediate: usize,
+    pub intermediate_size: usize,
     /// Tokens.
-    pub vocab: usize,
+    pub vocab_size: usize,
     /// Positions that the model knows.
-    pub max_positions: usize,
+    pub max_position_embeddings: usize,
     /// Base of the rotary frequencies.
     pub rope_theta: f32,
     /// Of every norm.
     pub rms_norm_eps: f32,
     /// Whether the head is the embedding.
-    pub tied: bool,
+    pub tie_word_embeddings: bool,
 }
 
 /// The fields as they are in the file.
@@ -76,25 +78,26 @@ struct Rope {
 
 impl LlamaConfig {
     /// Reads and checks the `config.json` of a folder.
-    pub fn read(dir: &Path) -> Result<Self, ModelError> {
-        let file = Self::file(dir);
+    pub fn from_dir(dir: &Path) -> Result<Self, ModelError> {
+        let file = dir.join("config.json");
         let json: Json = read_json(&file)?;
         json.check_supported(&file)?;
         json.checked(&file)
     }
 
-    pub(crate) fn file(dir: &Path) -> PathBuf {
-        dir.join("config.json")
-    }
-
     /// Width of all query heads together.
     pub fn q_dim(&self) -> usize {
-        self.heads * self.head_dim
+        self.num_attention_heads * self.head_dim
     }
 
     /// Width of all key (or value) heads together.
     pub fn kv_dim(&self) -> usize {
-        self.kv_heads * self.head_dim
+        self.num_key_value_heads * self.head_dim
+    }
+
+    /// The sizes of attention.
+    pub fn heads(&self) -> Heads {
+        Heads { heads: self.num_attention_heads, kv_heads: self.num_key_value_heads, head_dim: self.head_dim }
     }
 
     /// The rotary frequency of each pair of a head.
@@ -170,17 +173,17 @@ impl Json {
             }
         }
         Ok(LlamaConfig {
-            hidden: self.hidden_size,
-            layers: self.num_hidden_layers,
-            heads,
-            kv_heads,
+            hidden_size: self.hidden_size,
+            num_hidden_layers: self.num_hidden_layers,
+            num_attention_heads: heads,
+            num_key_value_heads: kv_heads,
             head_dim,
-            intermediate: self.intermediate_size,
-            vocab: self.vocab_size,
-            max_positions: self.max_position_embeddings,
+            intermediate_size: self.intermediate_size,
+            vocab_size: self.vocab_size,
+            max_position_embeddings: self.max_position_embeddings,
             rope_theta,
             rms_norm_eps: self.rms_norm_eps,
-            tied: self.tie_word_embeddings,
+            tie_word_embeddings: self.tie_word_embeddings,
         })
     }
 }

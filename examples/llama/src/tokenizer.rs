@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::LlamaConfig;
-
 /// The tokenizer of a model's folder.
 ///
 /// Without a `tokenizer.json`, tokens are bytes: one character each, in Latin-1.
@@ -39,7 +37,7 @@ pub enum TokenizerError {
     #[error("token {token} is not in the vocabulary")]
     UnknownToken {
         /// The token.
-        token: i32,
+        token: u32,
     },
     /// A model without a `tokenizer.json` whose tokens cannot be bytes.
     #[error("{file}: cannot read it, and without it vocab_size must be 256 (bytes), not {vocab}", file = file.display())]
@@ -72,9 +70,9 @@ impl Tokenizer {
     }
 
     /// The `tokenizer.json` of a folder; bytes where there is none.
-    pub fn open(dir: &Path, config: &LlamaConfig) -> Result<Self, TokenizerError> {
+    pub fn for_model(dir: &Path, vocab_size: usize) -> Result<Self, TokenizerError> {
         let file = dir.join("tokenizer.json");
-        match (file.exists(), config.vocab) {
+        match (file.exists(), vocab_size) {
             (true, _) => Self::json(file),
             (false, 256) => Ok(Self::bytes()),
             (false, vocab) => Err(TokenizerError::NoTokenizer { file, vocab }),
@@ -95,19 +93,16 @@ impl Tokenizer {
     }
 
     /// The tokens of a text.
-    pub fn encode(&self, text: &str) -> Result<Vec<i32>, TokenizerError> {
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
         match &self.0 {
             Kind::Bytes => text.chars().enumerate().map(byte).collect(),
             #[cfg(feature = "tokenizers")]
-            Kind::Json(tokenizer) => {
-                let encoded = tokenizer.encode(text, true).map_err(json_error)?;
-                encoded.get_ids().iter().map(|id| signed(*id)).collect()
-            }
+            Kind::Json(tokenizer) => Ok(tokenizer.encode(text, true).map_err(json_error)?.get_ids().to_vec()),
         }
     }
 
     /// The text of tokens.
-    pub fn decode(&self, tokens: &[i32]) -> Result<String, TokenizerError> {
+    pub fn decode(&self, tokens: &[u32]) -> Result<String, TokenizerError> {
         match &self.0 {
             Kind::Bytes => tokens
                 .iter()
@@ -118,27 +113,13 @@ impl Tokenizer {
                 })
                 .collect(),
             #[cfg(feature = "tokenizers")]
-            Kind::Json(tokenizer) => {
-                let unsigned = |token: &i32| {
-                    u32::try_from(*token).map_err(|_| TokenizerError::UnknownToken { token: *token })
-                };
-                let ids = tokens.iter().map(unsigned).collect::<Result<Vec<_>, _>>()?;
-                tokenizer.decode(&ids, true).map_err(json_error)
-            }
+            Kind::Json(tokenizer) => tokenizer.decode(tokens, true).map_err(json_error),
         }
     }
 }
 
-fn byte((at, character): (usize, char)) -> Result<i32, TokenizerError> {
-    u8::try_from(character).map(i32::from).map_err(|_| TokenizerError::NotAByte { character, at })
-}
-
-#[cfg(feature = "tokenizers")]
-fn signed(id: u32) -> Result<i32, TokenizerError> {
-    i32::try_from(id).map_err(|_| TokenizerError::Json {
-        file: "tokenizer.json".into(),
-        cause: format!("token {id} is beyond {}", i32::MAX),
-    })
+fn byte((at, character): (usize, char)) -> Result<u32, TokenizerError> {
+    u8::try_from(character).map(u32::from).map_err(|_| TokenizerError::NotAByte { character, at })
 }
 
 #[cfg(feature = "tokenizers")]

@@ -44,11 +44,12 @@ pub struct LayerWeights {
 
 impl Weights {
     /// Reads the weights of a folder: bf16, f16 or f32, one file or several, every shape as `config` says.
-    pub fn read(dir: &Path, config: &LlamaConfig) -> Result<Self, ModelError> {
+    pub fn from_dir(dir: &Path, config: &LlamaConfig) -> Result<Self, ModelError> {
         let files = TensorFiles::open(dir)?;
-        let (hidden, vocab) = (Dim("hidden_size", config.hidden), Dim("vocab_size", config.vocab));
-        let layers =
-            (0..config.layers).map(|i| LayerWeights::read(&files, config, i)).collect::<Result<_, _>>()?;
+        let (hidden, vocab) = (Dim("hidden_size", config.hidden_size), Dim("vocab_size", config.vocab_size));
+        let layers = (0..config.num_hidden_layers)
+            .map(|i| LayerWeights::read(&files, config, i))
+            .collect::<Result<_, _>>()?;
         no_more_layers(&files, config)?;
         let embed = files.read("model.embed_tokens.weight", &[vocab, hidden])?;
         Ok(Weights {
@@ -62,10 +63,10 @@ impl Weights {
 
 impl LayerWeights {
     fn read(files: &TensorFiles, config: &LlamaConfig, layer: usize) -> Result<Self, ModelError> {
-        let hidden = Dim("hidden_size", config.hidden);
+        let hidden = Dim("hidden_size", config.hidden_size);
         let queries = Dim("num_attention_heads * head_dim", config.q_dim());
         let keys = Dim("num_key_value_heads * head_dim", config.kv_dim());
-        let inner = Dim("intermediate_size", config.intermediate);
+        let inner = Dim("intermediate_size", config.intermediate_size);
         let read =
             |name: &str, must: &[Dim]| files.read(&format!("model.layers.{layer}.{name}.weight"), must);
         Ok(LayerWeights {
@@ -90,7 +91,7 @@ fn head(
     embed: &[f32],
 ) -> Result<Option<Vec<f32>>, ModelError> {
     const NAME: &str = "lm_head.weight";
-    if !config.tied {
+    if !config.tie_word_embeddings {
         return files.read(NAME, must).map(Some);
     }
     if files.has(NAME) && files.read(NAME, must)? != embed {
@@ -102,12 +103,12 @@ fn head(
 
 fn no_more_layers(files: &TensorFiles, config: &LlamaConfig) -> Result<(), ModelError> {
     let number = |name: &str| name.strip_prefix("model.layers.")?.split('.').next()?.parse::<usize>().ok();
-    match files.names().into_iter().find(|name| number(name).is_some_and(|n| n >= config.layers)) {
+    match files.names().into_iter().find(|name| number(name).is_some_and(|n| n >= config.num_hidden_layers)) {
         None => Ok(()),
         Some(tensor) => Err(ModelError::Contradiction {
             file: files.path().into(),
             tensor: tensor.into(),
-            says: format!("num_hidden_layers is {}", config.layers),
+            says: format!("num_hidden_layers is {}", config.num_hidden_layers),
         }),
     }
 }

@@ -26,8 +26,8 @@ fn folder(changes: &Value) -> TempDir {
 }
 
 fn read(dir: &Path) -> Result<(LlamaConfig, Weights), ModelError> {
-    let config = LlamaConfig::read(dir)?;
-    let weights = Weights::read(dir, &config)?;
+    let config = LlamaConfig::from_dir(dir)?;
+    let weights = Weights::from_dir(dir, &config)?;
     Ok((config, weights))
 }
 
@@ -133,7 +133,7 @@ fn sharded_weights_with_a_head_are_the_same_model() {
 
     let (config, weights) = read(dir.path()).expect("the sharded model");
     let (tied_config, tied) = read(&shakespeare()).expect("the bundled model");
-    assert_eq!(LlamaConfig { tied: true, ..config }, tied_config);
+    assert_eq!(LlamaConfig { tie_word_embeddings: true, ..config }, tied_config);
     assert_eq!(weights.head.as_deref(), Some(&tied.embed[..]));
     assert_eq!(weights.layers[3].down, tied.layers[3].down);
     assert_eq!(tied.head, None);
@@ -141,22 +141,19 @@ fn sharded_weights_with_a_head_are_the_same_model() {
 
 #[test]
 fn tokenizers_of_folders() {
-    let (config, _) = read(&shakespeare()).expect("the bundled model");
     let dir = tempfile::tempdir().expect("a folder");
-    let words = LlamaConfig { vocab: 32_000, ..config.clone() };
-    let error = Tokenizer::open(dir.path(), &words).err().expect("no tokenizer").to_string();
+    let error = Tokenizer::for_model(dir.path(), 32_000).err().expect("no tokenizer").to_string();
     assert!(error.contains("tokenizer.json") && error.contains("must be 256 (bytes), not 32000"), "{error}");
     assert_eq!(Tokenizer::bytes().encode("a€").expect_err("no byte").to_string().matches('€').count(), 1);
     assert!(Tokenizer::bytes().decode(&[97, 256]).is_err());
     fs::write(dir.path().join("tokenizer.json"), "{}").expect("written");
-    let error = Tokenizer::open(dir.path(), &config).err().expect("not one").to_string();
+    let error = Tokenizer::for_model(dir.path(), 256).err().expect("not one").to_string();
     assert!(error.contains("tokenizer.json"), "{error}");
 }
 
 #[cfg(feature = "tokenizers")]
 #[test]
 fn a_tokenizer_of_words() {
-    let (config, _) = read(&shakespeare()).expect("the bundled model");
     let dir = tempfile::tempdir().expect("a folder");
     let words = json!({
         "version": "1.0",
@@ -165,7 +162,7 @@ fn a_tokenizer_of_words() {
         "model": {"type": "WordLevel", "vocab": {"[UNK]": 0, "to": 1, "be": 2}, "unk_token": "[UNK]"},
     });
     fs::write(dir.path().join("tokenizer.json"), words.to_string()).expect("written");
-    let tokenizer = Tokenizer::open(dir.path(), &config).expect("a tokenizer");
+    let tokenizer = Tokenizer::for_model(dir.path(), 256).expect("a tokenizer");
     assert_eq!(tokenizer.encode("to be or").expect("tokens"), [1, 2, 0]);
     assert_eq!(tokenizer.decode(&[2, 1]).expect("text"), "be to");
 }

@@ -24,9 +24,9 @@ pub(crate) fn references() -> Vec<Reference> {
     references
 }
 
-pub(crate) fn argmax(logits: &[f32]) -> i32 {
+pub(crate) fn argmax(logits: &[f32]) -> u32 {
     let best = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b]));
-    best.expect("a vocabulary") as i32
+    best.expect("a vocabulary") as u32
 }
 
 pub(crate) fn assert_close(got: &[f32], want: &[f32], tolerance: f32) {
