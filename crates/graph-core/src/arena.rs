@@ -32,10 +32,6 @@ impl<B: Backend> Place<B> {
         Arc::ptr_eq(&self.held, &other.held)
     }
 
-    pub(crate) fn is_held(&self) -> bool {
-        self.held.load(Ordering::Acquire) != 0
-    }
-
     /// Takes the place if nobody holds it.
     pub(crate) fn take(&self) -> bool {
         self.held.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()

@@ -252,6 +252,7 @@ impl BucketCapture<'_> {
             })
         };
 
+        B::synchronize(stream)?;
         self.zero_block(slot);
         self.head(stream, slot)?;
         if index == 0 && self.target.compile {
@@ -316,8 +317,8 @@ impl BucketCapture<'_> {
     /// An all-padding call: no real row anywhere, so that a warm-up never runs on garbage.
     fn zero_block<B: Backend>(&self, slot: &Slot<B>) {
         let pinned = B::pinned_bytes(&slot.pinned);
-        // SAFETY: the slot is not yet shared, nothing that reads or writes its block is in flight (every warm-up is
-        // followed by a synchronisation), and the slice ends before the sequence word.
+        // SAFETY: the slot is not yet shared, nothing that reads or writes its block is in flight (the caller has
+        // just synchronised the stream), and the slice ends before the sequence word.
         let block =
             unsafe { std::slice::from_raw_parts_mut(pinned.cast::<u8>().as_ptr(), self.layout.block_bytes) };
         block.fill(0);

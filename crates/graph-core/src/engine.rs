@@ -460,12 +460,7 @@ impl<B: Backend> NodeRunner<B> {
         self.whole.select_bucket(found, dims.bs, dims.tokens)
     }
 
-    fn eager(
-        &mut self,
-        walk: &str,
-        shape: &Shape,
-        call: &NodeCall<'_, B>,
-    ) -> Result<NamedResults<'_, B>> {
+    fn eager(&mut self, walk: &str, shape: &Shape, call: &NodeCall<'_, B>) -> Result<NamedResults<'_, B>> {
         let Some(forward) = self.forwards.iter().find(|f| f.walks.contains(&walk)) else {
             let known = self.walks().collect::<Vec<_>>().join(", ");
             let owner = self.name.into();

@@ -8,9 +8,9 @@ use std::{
 use smallvec::SmallVec;
 
 use crate::{
-    AnyView, Args, Backend, CallInputs, Cx, Dims, NamedInputs, NamedOutputs, NamedResults,
+    AnyView, Args, Backend, CallInputs, Cx, Dims, ErrorKind, NamedInputs, NamedOutputs, NamedResults,
     PiecewiseCudaGraphConfig, RawOut, Region, RegionSpec, Result, Schema, Shape, Source, Statics, Submodule,
-    engine::LoadCx,
+    engine::LoadCx, named::in_order,
 };
 
 type MakeStatics = dyn Fn(&Shape, &mut Statics) + Send + Sync;
@@ -134,7 +134,8 @@ impl<B: Backend> Region for HandWritten<B> {
     }
 }
 
-/// The arguments of a hand-written region: one name and source per input, in declared order.
+/// The arguments of a hand-written region: one name and source per input, in declared order. A name that is unknown,
+/// missing, twice there or out of order is an error.
 pub struct NamedArgs<'a, B: Backend>(pub &'a [(&'static str, Source<'a, B>)]);
 
 impl<B: Backend> Args<HandWritten<B>> for NamedArgs<'_, B> {
@@ -144,5 +145,22 @@ impl<B: Backend> Args<HandWritten<B>> for NamedArgs<'_, B> {
         Self: 's;
     fn sources(&self) -> SmallVec<[Source<'_, B>; 8]> {
         self.0.iter().map(|(_, source)| *source).collect()
+    }
+    fn check(&self, schema: &'static Schema) -> Result<()> {
+        in_order(schema, self.0)?;
+        let declared = schema.inputs.iter().map(|io| Some(io.name)).chain([None]);
+        match self.0.iter().zip(declared).find(|((name, _), io)| Some(*name) != *io) {
+            None => Ok(()),
+            Some(((name, _), _)) => {
+                let names = schema.inputs.iter().map(|io| io.name).collect::<Vec<_>>().join(", ");
+                Err(ErrorKind::UnknownName {
+                    owner: schema.full_name(),
+                    what: "input",
+                    got: (*name).into(),
+                    known: format!("{names}, each once and in this order"),
+                }
+                .into())
+            }
+        }
     }
 }

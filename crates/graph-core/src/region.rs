@@ -86,6 +86,11 @@ pub trait Args<R: RegionSpec> {
         Self: 'a;
     /// The sources.
     fn sources(&self) -> Self::Sources<'_>;
+    /// Checks what the types do not, before anything else happens: names, where they are data.
+    #[inline]
+    fn check(&self, _schema: &'static Schema) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// An output of a call: a lease on the slot's memory, the same held at run time, or memory of its own.

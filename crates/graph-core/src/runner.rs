@@ -8,13 +8,15 @@ use std::{
 
 use crate::{
     AnyView, Args, Backend, BucketTable, Cx, Dims, ErrorKind, Kwargs, Miss, Outcome, PiecewiseConfigType,
-    PiecewiseCudaGraphConfig, Region, Resources, Result, RunnerStats, Schema, Shape, Source, Statics,
+    PiecewiseCudaGraphConfig, Region, RequestId, Resources, Result, Row, RunnerStats, Schema, Shape, Source,
+    Statics,
     arena::Claims,
     capture::{CaptureOptions, Capturer},
     claim::{Claimed, Program, Target, claim},
     cx::InsideForward,
     eager::EagerCall,
     executor::Executor,
+    request::padded_rows,
     stats::Stats,
 };
 
@@ -42,6 +44,7 @@ impl<R: Region> Runner<R> {
         if seq_lens.is_empty() || InsideForward::is_inside() {
             return Err(self.refuse(seq_lens));
         }
+        args.check(self.executor.schema)?;
         let real = self.config.real_dims(seq_lens);
         let sources = args.sources();
         let bucket = match self.table.choose(real) {
@@ -128,6 +131,11 @@ impl<R: Region> Runner<R> {
     pub fn bucket_for(&self, real: Dims) -> Result<Dims, Miss> {
         let bucket = self.table.choose(real)?;
         Ok(self.executor.buckets[bucket.index()].layout.dims)
+    }
+
+    /// Whose each row of a call in `bucket` is: the requests, then padding of the slot that the next call uses.
+    pub fn step_rows(&self, bucket: Dims, requests: &[RequestId]) -> Result<Vec<Row>> {
+        padded_rows(&self.executor.owner, self.slot % self.executor.slots.len(), bucket.bs, requests)
     }
 
     /// A copy of its counters.

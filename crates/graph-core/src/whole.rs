@@ -13,6 +13,7 @@ use crate::{
     executor::Executor,
     named::in_order,
     node::{AnyNode, Forward, PendingNode, StaticsOf, forward_named},
+    request::padded_rows,
     stats::Stats,
 };
 
@@ -115,15 +116,7 @@ impl<B: Backend> WholeRunner<B> {
 
     /// Whose each row of a leased step is: the requests, then padding.
     pub fn step_rows<S>(&self, lease: &SlotLease<B, S>, requests: &[RequestId]) -> Result<Vec<Row>> {
-        let bs = self.key(lease.token.whole)?.bs;
-        if requests.len() > bs {
-            let owner = self.node.to_string();
-            return Err(
-                ErrorKind::BeyondBucket { owner, what: "requests", got: requests.len(), most: bs }.into()
-            );
-        }
-        let padding = (requests.len()..bs).map(|row| Row::Padding { slot: lease.slot(), row });
-        Ok(requests.iter().map(|r| Row::Request(*r)).chain(padding).collect())
+        padded_rows(self.node, lease.slot(), self.key(lease.token.whole)?.bs, requests)
     }
 
     /// Writes the inputs of a step, and all padding. `inputs` are by name, in any order, each once.

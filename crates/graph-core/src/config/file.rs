@@ -32,18 +32,24 @@ impl BucketLists {
     /// Reads the lists from a file; see [`from_json`](Self::from_json).
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let in_file = |cause: String| ErrorKind::BucketFile { path: path.display().to_string(), cause };
-        let text = std::fs::read_to_string(path).map_err(|e| in_file(e.to_string()))?;
-        Self::from_json(&text).map_err(|e| in_file(e.to_string()).into())
+        let named = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| ErrorKind::BucketFile { path: named.clone(), cause: e.to_string() })?;
+        Self::parse(&text, &named)
     }
 
     /// Reads `{"node.name": {"batch_sizes": [..], "total_tokens": [..]}}`; zeros and empty lists are errors.
     pub fn from_json(text: &str) -> Result<Self> {
+        Self::parse(text, "(text)")
+    }
+
+    fn parse(text: &str, path: &str) -> Result<Self> {
         let lists: BTreeMap<String, SizeList> = serde_json::from_str(text)
-            .map_err(|e| ErrorKind::BucketFile { path: "(text)".into(), cause: e.to_string() })?;
+            .map_err(|e| ErrorKind::BucketFile { path: path.into(), cause: e.to_string() })?;
         let mut all = BucketLists::default();
         for (name, list) in lists {
-            all.insert(name, list)?;
+            all.insert(name, list)
+                .map_err(|e| ErrorKind::BucketFile { path: path.into(), cause: e.to_string() })?;
         }
         Ok(all)
     }

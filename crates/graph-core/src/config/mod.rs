@@ -23,11 +23,16 @@ pub const DEFAULT_BATCH_SIZES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// Sorted, without duplicates; an empty list or a zero is an error (difference 14).
 pub(crate) fn checked_sizes(name: &str, list: &'static str, sizes: &[usize]) -> Result<Vec<usize>> {
-    if sizes.is_empty() {
-        return Err(ErrorKind::EmptySizes { name: name.into(), list }.into());
-    }
     if sizes.contains(&0) {
         return Err(ErrorKind::ZeroSize { name: name.into(), list }.into());
+    }
+    sorted_sizes(name, list, sizes)
+}
+
+/// The same for sizes that may be zero.
+pub(crate) fn sorted_sizes(name: &str, list: &'static str, sizes: &[usize]) -> Result<Vec<usize>> {
+    if sizes.is_empty() {
+        return Err(ErrorKind::EmptySizes { name: name.into(), list }.into());
     }
     let mut sizes = sizes.to_vec();
     sizes.sort_unstable();

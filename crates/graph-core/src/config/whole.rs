@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use super::checked_sizes;
+use super::{checked_sizes, sorted_sizes};
 use crate::{BucketKey, Dims, ErrorKind, KeyInfo, NodeInputs, Result, Shape, distribute_tokens};
 
 /// The type of a whole-forward configuration; the strings are mstar's.
@@ -58,17 +58,20 @@ pub trait CudaGraphConfig: fmt::Debug + Send + Sync {
         total_tokens: Option<Vec<usize>>,
     ) -> Result<()>;
 
-    /// The sizes of this configuration, sorted and without duplicates.
+    /// The sizes of this configuration, sorted and without duplicates. A total of a batched configuration may be zero:
+    /// the rows of a forward over requests alone have no tokens.
     fn shapes(&self, default_batch_sizes: &[usize]) -> Result<Vec<Dims>> {
         let name = self.capture_graph_walk();
         let sizes = self.capture_batch_sizes().unwrap_or(default_batch_sizes);
         let mut shapes = Vec::new();
         for bs in checked_sizes(name, "capture_batch_sizes", sizes)? {
-            shapes.extend(
-                checked_sizes(name, "total_tokens", &self.total_tokens(bs))?
-                    .into_iter()
-                    .map(|tokens| Dims { bs, tokens }),
-            );
+            let totals = match (self.config_type(), self.total_tokens(bs)) {
+                (CudaGraphConfigType::BasicBatched, totals) => sorted_sizes(name, "total_tokens", &totals)?,
+                (CudaGraphConfigType::FlashInferPacked, totals) => {
+                    checked_sizes(name, "total_tokens", &totals)?
+                }
+            };
+            shapes.extend(totals.into_iter().map(|tokens| Dims { bs, tokens }));
         }
         Ok(shapes)
     }

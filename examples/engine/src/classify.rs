@@ -1,0 +1,66 @@
+//! `engine classify`: images through the digits node.
+
+use anyhow::Result;
+use graph_core::{
+    Backend, BucketLists, CaptureOptions, Engine, HostTensor, NodeCall, NodeRunner, Options, Registry, Source,
+};
+use graph_host::Host;
+use serde_json::json;
+
+use crate::{cli::ClassifyArgs, images, progress, report};
+
+pub(crate) fn run(args: &ClassifyArgs) -> Result<()> {
+    let images = images::read(&args.images)?;
+    let mut options = Options::default();
+    if let Some(dir) = &args.model {
+        options = options.with(digits_plugin::DigitsOptions { dir: dir.clone() });
+    }
+    let lists = args.buckets.as_ref().map(BucketLists::from_file).transpose()?.unwrap_or_default();
+    let capture = CaptureOptions { strict: args.strict, ..CaptureOptions::default() };
+    let mut engine = Engine::builder(Host::new())
+        .nodes(["digits"])
+        .options(options)
+        .bucket_lists(lists)
+        .capture_options(capture)
+        .progress(progress::report())
+        .build(&Registry::collect()?)?;
+    let stream = engine.stream().clone();
+    let node = engine.node("digits")?;
+    node.set_eager(args.eager);
+    let logits = classify(node, &stream, &images, args.batch_size)?;
+    let predictions: Vec<usize> = logits.iter().map(|row| best(row)).collect();
+    if args.json {
+        println!("{}", json!({ "predictions": predictions }));
+    } else {
+        println!("{}", predictions.iter().map(usize::to_string).collect::<Vec<_>>().join(" "));
+        println!("\n{}", report::buckets(&engine.stats()));
+    }
+    Ok(())
+}
+
+/// The logits of every image, in calls of `batch_size`.
+pub(crate) fn classify<B: Backend>(
+    node: &mut NodeRunner<B>,
+    stream: &B::Stream,
+    images: &[Vec<i64>],
+    batch_size: usize,
+) -> Result<Vec<Vec<f32>>> {
+    let mut all = Vec::new();
+    for batch in images.chunks(batch_size) {
+        let pixels: Vec<f32> = batch.iter().flat_map(|image| images::patches(image)).collect();
+        let patches = HostTensor::new(&pixels, [batch.len() * images::PATCHES, images::PIXELS])?;
+        let seq_lens = vec![images::PATCHES; batch.len()];
+        let inputs = [("patches", Source::host::<f32, 2>(&patches))];
+        let call = NodeCall { requests: &[], seq_lens: &seq_lens, inputs: &inputs, slot: 0 };
+        let logits = node.run("classify", &call)?.into_out().take::<f32, 2>("logits")?;
+        let classes = logits.dims()[1];
+        all.extend(logits.to_vec(stream)?.chunks(classes).map(<[f32]>::to_vec));
+    }
+    Ok(all)
+}
+
+/// The position of the first of the largest logits.
+pub(crate) fn best(logits: &[f32]) -> usize {
+    let better = |best: usize, i: usize| if logits[i] > logits[best] { i } else { best };
+    (0..logits.len()).reduce(better).unwrap_or(0)
+}

@@ -1,0 +1,97 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Captures and serves the models that are linked into this binary.
+///
+/// Without a command: lists what is registered, captures everything, serves and classifies, prints what happened, and
+/// compares with eager execution.
+#[derive(Parser)]
+#[command(version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// List the registered regions and whole forwards.
+    Regions(RegionsArgs),
+    /// Continue prompts with the llama node, by continuous batching.
+    Serve(ServeArgs),
+    /// Classify images with the digits node.
+    Classify(ClassifyArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct RegionsArgs {
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ServeArgs {
+    /// Prompts to continue.
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompts: Vec<String>,
+    /// More prompts: a JSON array of strings.
+    #[arg(long = "prompts", value_name = "FILE")]
+    pub(crate) prompts_file: Option<PathBuf>,
+    /// A Llama-style model folder (config.json, safetensors).
+    #[arg(long, value_name = "DIR")]
+    pub(crate) model: Option<PathBuf>,
+    /// Tokens to generate for each prompt.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) max_new_tokens: usize,
+    /// Requests that run at the same time.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = at_least_one)]
+    pub(crate) max_batch: usize,
+    /// Bucket lists that replace the configured ones, as JSON: {"llama.decode": {"batch_sizes": [1, 4]}}.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) buckets: Option<PathBuf>,
+    /// Run everything eagerly.
+    #[arg(long, conflicts_with = "strict")]
+    pub(crate) eager: bool,
+    /// Fail where no captured bucket fits, instead of running eagerly.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ClassifyArgs {
+    /// Images: JSON with `images`, an array of arrays of 64 integers from 0 to 16.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) images: PathBuf,
+    /// Images in a call.
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) batch_size: usize,
+    /// A digits model folder (config.json, model.safetensors).
+    #[arg(long, value_name = "DIR")]
+    pub(crate) model: Option<PathBuf>,
+    /// Bucket lists that replace the configured ones, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) buckets: Option<PathBuf>,
+    /// Run everything eagerly.
+    #[arg(long, conflicts_with = "strict")]
+    pub(crate) eager: bool,
+    /// Fail where no captured bucket fits, instead of running eagerly.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be 1 or more".into()),
+        Ok(n) => Ok(n),
+        Err(e) => Err(format!("{e}")),
+    }
+}

@@ -1,0 +1,121 @@
+//! `engine serve`: prompts through the llama node.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use graph_core::{Backend, BucketLists, CaptureOptions, Engine, NodeRunner, Options, Registry};
+use graph_host::Host;
+use llama_plugin::{LlamaConfig, LlamaOptions, Tokenizer};
+use serde_json::json;
+
+use crate::{
+    cli::ServeArgs,
+    progress, prompts, report,
+    scheduler::{self, Arrival, Finished, Limits},
+};
+
+pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+    let prompts = prompts::collect(&args.prompts, args.prompts_file.as_deref())?;
+    let model = Model::open(args.model.as_deref())?;
+    let arrivals = model.arrivals(&prompts, |_| 0)?;
+    let lists = args.buckets.as_ref().map(BucketLists::from_file).transpose()?.unwrap_or_default();
+    let capture = CaptureOptions { strict: args.strict, ..CaptureOptions::default() };
+    let mut engine = Engine::builder(Host::new())
+        .nodes(["llama"])
+        .options(Options::default().with(model.options(args.max_batch)))
+        .bucket_lists(lists)
+        .capture_options(capture)
+        .progress(progress::report())
+        .build(&Registry::collect()?)?;
+    let stream = engine.stream().clone();
+    let node = engine.node("llama")?;
+    node.set_eager(args.eager);
+    if args.strict {
+        check_batch(node, args.max_batch.min(prompts.len()))?;
+    }
+    let limits = model.limits(args.max_new_tokens, args.max_batch);
+    let finished = scheduler::run(node, &stream, &arrivals, limits)?;
+    let texts = model.texts(&finished)?;
+    let stats = engine.stats();
+    if args.json {
+        let request = |((prompt, text), f): ((&String, &String), &Finished)| json!({ "prompt": prompt, "text": text, "new_tokens": f.new_tokens });
+        let requests: Vec<_> = prompts.iter().zip(&texts).zip(&finished).map(request).collect();
+        let (buckets, eager) = (report::buckets_json(&stats), report::eager_json(&stats));
+        println!("{}", json!({ "requests": requests, "buckets": buckets, "eager": eager }));
+    } else {
+        print(&prompts, &texts, &finished);
+        println!("\n{}", report::buckets(&stats));
+    }
+    Ok(())
+}
+
+/// Strict mode: a batch that no decode bucket holds is an error before anything runs.
+fn check_batch<B: Backend>(node: &mut NodeRunner<B>, batch: usize) -> Result<()> {
+    match node.whole().max_batch_size_for("decode") {
+        Some(most) if batch > most => bail!(
+            "llama.decode: a batch of {batch} is larger than any captured bucket ({most}) and strict mode is on; \
+             lower --max-batch, capture a larger bucket with --buckets, or leave out --strict"
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Texts with their prompts, as a person reads them.
+pub(crate) fn print(prompts: &[String], texts: &[String], finished: &[Finished]) {
+    for (i, ((prompt, text), f)) in prompts.iter().zip(texts).zip(finished).enumerate() {
+        let new = text.strip_prefix(prompt.as_str()).unwrap_or(text);
+        println!("--- request {} (+{} tokens)\n{prompt}|{new}", i + 1, f.new_tokens);
+    }
+}
+
+/// A model folder with what the scheduler needs to know of it.
+pub(crate) struct Model {
+    dir: PathBuf,
+    config: LlamaConfig,
+    tokenizer: Tokenizer,
+}
+
+impl Model {
+    /// The folder, or the model that comes with the plugin.
+    pub(crate) fn open(dir: Option<&Path>) -> Result<Self> {
+        let dir = dir.map_or_else(|| LlamaOptions::default().dir, Path::to_path_buf);
+        let config = LlamaConfig::from_dir(&dir)?;
+        let tokenizer = Tokenizer::for_model(&dir, config.vocab_size)?;
+        Ok(Model { dir, config, tokenizer })
+    }
+
+    /// What the plugin loads, for `max_batch` requests at a time.
+    pub(crate) fn options(&self, max_batch: usize) -> LlamaOptions {
+        LlamaOptions { dir: self.dir.clone(), max_requests: max_batch, ..LlamaOptions::default() }
+    }
+
+    pub(crate) fn limits(&self, max_new_tokens: usize, max_batch: usize) -> Limits {
+        let context = self.config.max_position_embeddings.min(LlamaOptions::default().max_context);
+        Limits { max_new_tokens, max_batch, context, vocab: self.config.vocab_size }
+    }
+
+    /// Prompts as tokens; an empty or too long one is an error.
+    pub(crate) fn arrivals(
+        &self,
+        prompts: &[String],
+        at_step: impl Fn(usize) -> usize,
+    ) -> Result<Vec<Arrival>> {
+        let context = self.limits(0, 1).context;
+        let arrival = |(i, prompt): (usize, &String)| {
+            let tokens = self.tokenizer.encode(prompt).with_context(|| format!("prompt {}", i + 1))?;
+            match tokens.len() {
+                0 => bail!("prompt {} is empty; give at least one character", i + 1),
+                n if n > context => {
+                    bail!("prompt {} has {n} tokens, the model's context holds {context}", i + 1)
+                }
+                _ => Ok(Arrival { tokens, at_step: at_step(i) }),
+            }
+        };
+        prompts.iter().enumerate().map(arrival).collect()
+    }
+
+    /// Prompt and continuation of every request.
+    pub(crate) fn texts(&self, finished: &[Finished]) -> Result<Vec<String>> {
+        finished.iter().map(|f| Ok(self.tokenizer.decode(&f.tokens)?)).collect()
+    }
+}
