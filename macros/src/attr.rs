@@ -1,6 +1,6 @@
 //! The attributes as they were written. A mistake is recorded and parsing goes on after the next comma.
 
-use proc_macro2::{Ident, Span, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use syn::{
     Attribute, Error, Expr, LitBool, LitStr, Path, Result, Token, Type, bracketed,
     ext::IdentExt,
@@ -49,10 +49,9 @@ pub(crate) struct Sizes {
 /// `#[input(..)]` or `#[output(..)]`.
 pub(crate) struct IoAttr {
     pub(crate) name: Ident,
-    pub(crate) elem: Path,
-    pub(crate) dims_at: Span,
-    pub(crate) dims: Vec<Expr>,
-    pub(crate) pad: Option<(Span, PadAttr)>,
+    pub(crate) elem: Option<Path>,
+    pub(crate) dims: Option<(Span, Vec<Expr>)>,
+    pub(crate) pad: Option<PadAttr>,
     pub(crate) host: Option<Span>,
     pub(crate) wire: Option<WireAttr>,
 }
@@ -101,8 +100,10 @@ impl Attrs {
                     true => ("input", &mut all.inputs),
                     false => ("output", &mut all.outputs),
                 };
-                attr.parse_args_with(|s: ParseStream| IoAttr::parse(s, word, mistakes))
-                    .map(|io| list.push(io))
+                attr.parse_args_with(|s: ParseStream| {
+                    list.push(IoAttr::parse(s, word, mistakes)?);
+                    Ok(())
+                })
             } else {
                 continue;
             };
@@ -163,31 +164,38 @@ impl RegionAttr {
 }
 
 impl IoAttr {
+    /// An error only where not even a name was found.
     fn parse(s: ParseStream, word: &str, mistakes: &mut Mistakes) -> Result<IoAttr> {
-        let example = format!("`#[{word}(x: f32 [tokens, self.hidden])]`");
-        if s.is_empty() {
-            return Err(s.error(format!("nothing is declared here: write {example}")));
+        let example = format!("as in `#[{word}(x: f32 [tokens, self.hidden])]`");
+        let name = s.parse::<Ident>();
+        let name = name.map_err(|e| Error::new(e.span(), format!("expected the name of the {word}, {example}")))?;
+        let mut io = IoAttr { name, elem: None, dims: None, pad: None, host: None, wire: None };
+        if let Err(error) = io.parse_type(s, word, &example).and_then(|()| io.parse_keys(s, word, mistakes)) {
+            mistakes.syntax(error);
+            let _ = s.parse::<TokenStream>();
         }
-        let name: Ident = s
-            .parse()
-            .map_err(|e| Error::new(e.span(), format!("expected the name of the {word}, as in {example}")))?;
-        s.parse::<Token![:]>().map_err(|e| {
-            Error::new(e.span(), format!("expected `:` and the element of {word} `{name}`, as in {example}"))
-        })?;
-        let elem: Path = s.parse().map_err(|e| {
-            Error::new(e.span(), format!("expected the element of {word} `{name}`, as in {example}"))
-        })?;
+        Ok(io)
+    }
+
+    fn parse_type(&mut self, s: ParseStream, word: &str, example: &str) -> Result<()> {
+        let wanted = |at, what: &str| Error::new(at, format!("expected {what} of {word} `{}`, {example}", self.name));
+        s.parse::<Token![:]>().map_err(|e| wanted(e.span(), "`:` and the element"))?;
+        self.elem = Some(s.parse().map_err(|e: Error| wanted(e.span(), "the element"))?);
         if !s.peek(token::Bracket) {
-            return Err(s.error(format!("expected the dimensions of {word} `{name}`, as in {example}")));
+            return Err(wanted(s.span(), "the dimensions"));
         }
         let inner;
-        let dims_at = bracketed!(inner in s).span.join();
-        let dims = Punctuated::<Expr, Token![,]>::parse_terminated(&inner)?.into_iter().collect();
-        let mut io = IoAttr { name, elem, dims_at, dims, pad: None, host: None, wire: None };
+        let at = bracketed!(inner in s).span.join();
+        self.dims = Some((at, Punctuated::<Expr, Token![,]>::parse_terminated(&inner)?.into_iter().collect()));
+        Ok(())
+    }
+
+    fn parse_keys(&mut self, s: ParseStream, word: &str, mistakes: &mut Mistakes) -> Result<()> {
         if s.is_empty() {
-            return Ok(io);
+            return Ok(());
         }
         s.parse::<Token![,]>()?;
+        let io = self;
         let owner = format!("{word} `{}`", io.name);
         let name = io.name.clone();
         keys(s, &owner, &IO_KEYS, &mut Vec::new(), mistakes, |key, s, _| {
@@ -206,7 +214,7 @@ impl IoAttr {
                     s.parse::<Token![=]>().map_err(|e| {
                         Error::new(e.span(), format!("`pad` of {owner} wants a value: {}", listed(&PADS)))
                     })?;
-                    io.pad = Some((at, PadAttr::parse(s, &owner)?));
+                    io.pad = Some(PadAttr::parse(s, &owner)?);
                     Ok(())
                 }
                 ("host", _) => {
@@ -219,7 +227,7 @@ impl IoAttr {
                 }
             }
         });
-        Ok(io)
+        Ok(())
     }
 }
 
@@ -254,7 +262,7 @@ impl WireAttr {
         s.parse::<Token![=]>().map_err(wrong)?;
         let name = s.parse().map_err(wrong)?;
         if !s.peek(token::Bracket) {
-            return Err(wrong(s.error("")));
+            return Err(wrong(Error::new(s.span(), "")));
         }
         let inner;
         bracketed!(inner in s);
@@ -293,7 +301,7 @@ fn keys(
             each(&key, s, mistakes)?;
             match s.is_empty() || s.peek(Token![,]) {
                 true => Ok(()),
-                false => Err(s.error(format!("expected `,` after `{word}` in {owner}"))),
+                false => Err(Error::new(s.span(), format!("expected `,` after `{word}` in {owner}"))),
             }
         });
         if let Err(error) = parsed {
@@ -318,7 +326,7 @@ fn sizes(s: ParseStream, wanted: &str) -> Result<Sizes> {
     let wrong = |e: Error| Error::new(e.span(), format!("expected a list, such as {wanted}"));
     s.parse::<Token![=]>().map_err(wrong)?;
     if !s.peek(token::Bracket) {
-        return Err(wrong(s.error("")));
+        return Err(wrong(Error::new(s.span(), "")));
     }
     let inner;
     let at = bracketed!(inner in s).span.join();
@@ -329,7 +337,7 @@ fn sizes(s: ParseStream, wanted: &str) -> Result<Sizes> {
 /// What stands between parentheses.
 fn within<'s>(s: ParseStream<'s>, wanted: &str) -> Result<syn::parse::ParseBuffer<'s>> {
     if !s.peek(token::Paren) {
-        return Err(s.error(format!("expected {wanted}")));
+        return Err(Error::new(s.span(), format!("expected {wanted}")));
     }
     let inner;
     parenthesized!(inner in s);

@@ -119,6 +119,7 @@ static FORWARDS: [Forward; 1] = [Forward {
         &[IoSchema::device("square", Elem::I32, 1, "[bs]")],
     ),
     walks: &["decode"],
+    resources: &[],
 }];
 
 pub(crate) struct Toy;

@@ -1,0 +1,10 @@
+//! What compiles, and what is said about what does not. The messages are pinned: `TRYBUILD=overwrite` writes them
+//! anew.
+
+#[test]
+fn ui() {
+    let cases = trybuild::TestCases::new();
+    cases.pass("tests/ui/pass/*.rs");
+    cases.compile_fail("tests/ui/mistakes/*.rs");
+    cases.compile_fail("tests/ui/compiler/*.rs");
+}
