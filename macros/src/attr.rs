@@ -11,7 +11,7 @@ use syn::{
     token,
 };
 
-use crate::mistakes::{Mistakes, closest, listed};
+use crate::mistakes::{Mistakes, allowed, closest, hint};
 
 /// All attributes of one struct.
 #[derive(Default)]
@@ -26,6 +26,8 @@ pub(crate) struct Attrs {
 pub(crate) struct RegionAttr {
     /// Where it was written, if it was.
     pub(crate) at: Option<Span>,
+    /// Whether nothing of it could be read.
+    pub(crate) unreadable: bool,
     /// Keys that were written, well or not.
     pub(crate) seen: Vec<String>,
     pub(crate) node: Option<LitStr>,
@@ -109,6 +111,7 @@ impl Attrs {
             };
             // After a mistake, what it left unread is no other mistake.
             if let (Err(error), true) = (parsed, mistakes.count() == before) {
+                all.region.unreadable |= what.is_ident("region");
                 mistakes.syntax(error);
             }
         }
@@ -167,8 +170,11 @@ impl IoAttr {
     /// An error only where not even a name was found.
     fn parse(s: ParseStream, word: &str, mistakes: &mut Mistakes) -> Result<IoAttr> {
         let example = format!("as in `#[{word}(x: f32 [tokens, self.hidden])]`");
-        let name = s.parse::<Ident>();
-        let name = name.map_err(|e| Error::new(e.span(), format!("expected the name of the {word}, {example}")))?;
+        let keyword = s.fork().call(Ident::parse_any).map(|k| format!("; `{k}` is a keyword: write `r#{k}`"));
+        let name = s.parse::<Ident>().map_err(|e| {
+            let keyword = keyword.unwrap_or_default();
+            Error::new(e.span(), format!("expected the name of the {word}, {example}{keyword}"))
+        })?;
         let mut io = IoAttr { name, elem: None, dims: None, pad: None, host: None, wire: None };
         if let Err(error) = io.parse_type(s, word, &example).and_then(|()| io.parse_keys(s, word, mistakes)) {
             mistakes.syntax(error);
@@ -178,7 +184,8 @@ impl IoAttr {
     }
 
     fn parse_type(&mut self, s: ParseStream, word: &str, example: &str) -> Result<()> {
-        let wanted = |at, what: &str| Error::new(at, format!("expected {what} of {word} `{}`, {example}", self.name));
+        let wanted =
+            |at, what: &str| Error::new(at, format!("expected {what} of {word} `{}`, {example}", self.name));
         s.parse::<Token![:]>().map_err(|e| wanted(e.span(), "`:` and the element"))?;
         self.elem = Some(s.parse().map_err(|e: Error| wanted(e.span(), "the element"))?);
         if !s.peek(token::Bracket) {
@@ -186,7 +193,8 @@ impl IoAttr {
         }
         let inner;
         let at = bracketed!(inner in s).span.join();
-        self.dims = Some((at, Punctuated::<Expr, Token![,]>::parse_terminated(&inner)?.into_iter().collect()));
+        self.dims =
+            Some((at, Punctuated::<Expr, Token![,]>::parse_terminated(&inner)?.into_iter().collect()));
         Ok(())
     }
 
@@ -211,9 +219,9 @@ impl IoAttr {
                     Err(Error::new(at, format!("`host` on output `{name}`: outputs are on the device")))
                 }
                 ("pad", _) => {
-                    s.parse::<Token![=]>().map_err(|e| {
-                        Error::new(e.span(), format!("`pad` of {owner} wants a value: {}", listed(&PADS)))
-                    })?;
+                    let wanted =
+                        |e: Error| Error::new(e.span(), format!("expected `pad = ..`: {}", allowed(&PADS)));
+                    s.parse::<Token![=]>().map_err(wanted)?;
                     io.pad = Some(PadAttr::parse(s, &owner)?);
                     Ok(())
                 }
@@ -234,18 +242,21 @@ impl IoAttr {
 impl PadAttr {
     fn parse(s: ParseStream, owner: &str) -> Result<PadAttr> {
         let wrong = |at, got: &str| {
-            let hint = closest(got, &["zero", "repeat_last", "value"])
-                .map(|k| format!("; did you mean `{k}`?"))
-                .unwrap_or_default();
-            Error::new(at, format!("unknown pad `{got}` of {owner}: allowed are {}{hint}", listed(&PADS)))
+            let close = closest(got, &["zero", "repeat_last", "value"]);
+            Error::new(at, format!("unknown pad `{got}` of {owner}: {}{}", allowed(&PADS), hint(close)))
         };
         let word: Ident = s
             .call(Ident::parse_any)
-            .map_err(|e| Error::new(e.span(), format!("`pad` of {owner} wants one of {}", listed(&PADS))))?;
+            .map_err(|e| Error::new(e.span(), format!("expected a pad for {owner}: {}", allowed(&PADS))))?;
         match word.to_string().as_str() {
             "zero" => Ok(PadAttr::Zero),
             "repeat_last" => Ok(PadAttr::RepeatLast),
-            "value" => within(s, "`value(-1)`")?.parse().map(PadAttr::Value),
+            "value" => {
+                let inner = within(s, "`value(..)`")?;
+                let value =
+                    inner.parse().map_err(|e| Error::new(e.span(), "expected a value, such as `value(-1)`"));
+                value.map(PadAttr::Value)
+            }
             other => Err(wrong(word.span(), other)),
         }
     }
@@ -290,8 +301,7 @@ fn keys(
                 let close = closest(&word, known);
                 // What was meant is not missing as well.
                 seen.extend(close.map(String::from));
-                let hint = close.map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
-                let message = format!("unknown key `{word}` in {owner}: allowed are {}{hint}", listed(known));
+                let message = format!("unknown key `{word}` in {owner}: {}{}", allowed(known), hint(close));
                 return Err(Error::new(key.span(), message));
             }
             if seen.contains(&word) {
@@ -299,13 +309,18 @@ fn keys(
             }
             seen.push(word.clone());
             each(&key, s, mistakes)?;
-            match s.is_empty() || s.peek(Token![,]) {
-                true => Ok(()),
-                false => Err(Error::new(s.span(), format!("expected `,` after `{word}` in {owner}"))),
+            if !s.is_empty() && !s.peek(Token![,]) {
+                mistakes.at(s.span(), format!("expected `,` after `{word}` in {owner}"));
+                // Nothing is lost where only the comma is.
+                let next = s.fork().call(Ident::parse_any);
+                return Ok(next.is_ok_and(|next| known.iter().any(|k| next == k)));
             }
+            Ok(false)
         });
-        if let Err(error) = parsed {
-            mistakes.syntax(error);
+        match parsed {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => mistakes.syntax(error),
         }
         // On to the next key.
         while !s.is_empty() && s.parse::<Option<Token![,]>>().is_ok_and(|comma| comma.is_none()) {

@@ -4,8 +4,7 @@ mod io;
 
 use proc_macro2::{Ident, Span};
 use syn::{
-    Data, DeriveInput, Expr, ExprLit, Fields, GenericParam, Lit, LitStr, Path, Type, TypeParam,
-    parse_quote, spanned::Spanned,
+    Data, DeriveInput, Expr, ExprLit, Fields, GenericParam, Lit, LitStr, Path, Type, TypeParam, parse_quote,
 };
 
 use crate::{
@@ -78,6 +77,7 @@ pub(crate) fn check(item: &DeriveInput, attrs: Attrs, mistakes: &mut Mistakes) -
             let hint = "`#[region(node = \"..\", name = \"..\", packed(total_tokens = [..]))]`";
             mistakes.at(item.ident.span(), format!("`{}` has no {hint}", item.ident));
         }
+        Some(_) if region.unreadable => {}
         Some(here) => {
             check_name("node", &region.node, here, &region.seen, mistakes);
             check_name("name", &region.name, here, &region.seen, mistakes);
@@ -143,7 +143,8 @@ fn check_backend(item: &DeriveInput, region: &RegionAttr, mistakes: &mut Mistake
             }
             GenericParam::Const(c) => {
                 let message = "make it a field; the backend is the only parameter that a region may have";
-                mistakes.at(c.ident.span(), format!("`{ty}` has the const parameter `{}`: {message}", c.ident));
+                mistakes
+                    .at(c.ident.span(), format!("`{ty}` has the const parameter `{}`: {message}", c.ident));
             }
         }
     }
@@ -179,7 +180,8 @@ fn check_backend(item: &DeriveInput, region: &RegionAttr, mistakes: &mut Mistake
         }
         (None, None, Some((at, list))) => {
             let message = format!("write `struct {ty}<B: Ops>`, or `backend = Host`");
-            mistakes.at(*at, format!("`backends(..)` is for a type parameter, and `{ty}` has none: {message}"));
+            mistakes
+                .at(*at, format!("`backends(..)` is for a type parameter, and `{ty}` has none: {message}"));
             list.first().cloned().map(On::One)
         }
         (None, Some((_, one)), None) => Some(On::One(one.clone())),
@@ -258,9 +260,9 @@ fn check_kind(region: &RegionAttr, here: Span, mistakes: &mut Mistakes) -> Optio
         }
         (_, Some((_, Some(seq_len)))) => {
             if integer(seq_len) == Some(0) {
-                mistakes.at(seq_len.span(), "`seq_len` is 0: a request has at least one token");
+                mistakes.on(seq_len, "`seq_len` is 0: a request has at least one token");
             }
-            check_fixed("seq_len", seq_len, mistakes);
+            check_fixed("`seq_len` may not name it", seq_len, mistakes);
             return Some(Kind::Batched(seq_len.clone()));
         }
         // A malformed list has its own message.
@@ -275,21 +277,21 @@ fn check_sizes(key: &str, sizes: &Sizes, mistakes: &mut Mistakes) {
     }
     let mut before = Vec::new();
     for size in &sizes.list {
-        check_fixed(key, size, mistakes);
+        check_fixed(&format!("`{key}` may not name it"), size, mistakes);
         let Some(n) = integer(size) else { continue };
         if n == 0 {
-            mistakes.at(size.span(), format!("`{key}` has the size 0: a bucket holds at least one"));
+            mistakes.on(size, format!("`{key}` has the size 0: a bucket holds at least one"));
         } else if before.contains(&n) {
-            mistakes.at(size.span(), format!("`{key}` has the size {n} twice"));
+            mistakes.on(size, format!("`{key}` has the size {n} twice"));
         }
         before.push(n);
     }
 }
 
 /// Sizes are known before any call.
-fn check_fixed(key: &str, expr: &Expr, mistakes: &mut Mistakes) {
+fn check_fixed(why: &str, expr: &Expr, mistakes: &mut Mistakes) {
     if let Some(i) = names::varying(expr) {
-        mistakes.at(i.span(), format!("`{i}` varies from call to call: `{key}` may not name it"));
+        mistakes.at(i.span(), format!("`{i}` varies from call to call: {why}"));
     }
 }
 

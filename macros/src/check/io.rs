@@ -6,7 +6,7 @@ use syn::{Expr, ExprLit, ExprUnary, Lit, Path, UnOp, ext::IdentExt, parse_quote,
 use super::{Elem, Io, check_fixed};
 use crate::{
     attr::{IoAttr, PadAttr},
-    mistakes::{Mistakes, closest, listed},
+    mistakes::{Mistakes, allowed, closest, hint},
     names,
     text::{list_text, text},
 };
@@ -46,7 +46,7 @@ fn check_io(word: &str, io: IoAttr, mistakes: &mut Mistakes) -> Io {
             let message = "a wire is device memory; leave out `host` or `wire`";
             mistakes.at(wire.at, format!("`wire` on host input `{name}`: {message}"));
         }
-        check_fixed("a wire's index", &wire.index, mistakes);
+        check_fixed("a wire's index may not name it", &wire.index, mistakes);
     }
     if let (Some(PadAttr::Value(value)), Some(elem)) = (&io.pad, &elem) {
         check_value(&name, elem, value, mistakes);
@@ -68,12 +68,14 @@ fn check_elem(word: &str, name: &str, elem: &Path, mistakes: &mut Mistakes) -> O
         return Some(Elem(i.clone()));
     }
     let got = text(elem);
-    let close = closest(&got, &ELEMENTS);
-    let hint = close.map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
+    // The element at the end of a path, or one of the same kind.
+    let last = elem.segments.last().map(|s| s.ident.to_string()).unwrap_or_default();
+    let alike: Vec<_> = ELEMENTS.into_iter().filter(|e| last.starts_with(&e[..1])).collect();
+    let close = closest(&last, &alike);
     let message =
-        format!("unknown element `{got}` of {word} `{name}`: allowed are {}{hint}", listed(&ELEMENTS));
-    mistakes.at(elem.span(), message);
-    close.map(|k| Elem(Ident::new(k, elem.span())))
+        format!("unknown element `{got}` of {word} `{name}`: {}{}", allowed(&ELEMENTS), hint(close));
+    mistakes.on(elem, message);
+    close.or(alike.first().copied()).map(|k| Elem(Ident::new(k, elem.span())))
 }
 
 /// The axis that names `tokens` or `bs`: at most one, and outside the host side the first.
@@ -116,8 +118,7 @@ fn check_value(name: &str, elem: &Elem, value: &Expr, mistakes: &mut Mistakes) {
         false => ("an integer, such as `value(-1)`", matches!(lit, Lit::Int(_))),
     };
     if !fits {
-        mistakes.at(
-            value.span(),
+        mistakes.on(value,
             format!(
                 "`value({})` of input `{name}`: its element is {elem}, so the value is {wanted}",
                 text(value)

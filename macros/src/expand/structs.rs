@@ -28,7 +28,8 @@ impl Expansion<'_> {
             _ => where_clause,
         };
         // Who does not read an input need not hear of it; the struct is as visible as the author's.
-        let quiet = quote!(#[allow(dead_code, unreachable_pub)]);
+        let allowed = item.attrs.iter().filter(|a| a.path().is_ident("allow"));
+        let quiet = quote!(#[allow(dead_code, unreachable_pub)] #(#allowed)*);
         let view = |name: &Ident, ios: &[Io], kind: &str, doc: String| {
             let kind = Ident::new(kind, Span::call_site());
             let fields = ios.iter().map(|io| {

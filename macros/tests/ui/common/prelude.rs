@@ -1,4 +1,5 @@
 // What every case begins with: a backend, a model, and the names that an author imports.
+#[allow(unused_imports)]
 use std::sync::Arc;
 
 #[allow(unused_imports)]
@@ -18,5 +19,3 @@ impl<B: Backend> graph_core::Submodule<B> for Model<B> {
         Ok(Model(std::marker::PhantomData))
     }
 }
-
-fn main() {}

@@ -11,6 +11,7 @@ pub struct R<B: Backend> {
 }
 
 include!("../common/author.rs");
+include!("../common/caller.rs");
 
 #[derive(PiecewiseRegion)]
 #[region(node = "n", name = "q", packed(total_tokens = [16]), backend = Nothing)]
@@ -30,3 +31,5 @@ impl Region for Q {
 fn wrong(r: &mut Runner<R<Nothing>>, x: &Tensor<Nothing, f32, 2>) {
     let _ = r.run(QArgs { x }, &[1]);
 }
+
+fn main() {}

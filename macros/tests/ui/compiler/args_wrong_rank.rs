@@ -25,3 +25,5 @@ impl<B: Backend> Region for R<B> {
 fn wrong(r: &mut Runner<R<Nothing>>, x: &Tensor<Nothing, f32, 3>) {
     let _ = r.run(RArgs { x, ids: &[1] }, &[1]);
 }
+
+fn main() {}

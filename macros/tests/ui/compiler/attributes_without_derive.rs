@@ -6,3 +6,5 @@ include!("../common/prelude.rs");
 #[input(x: f32 [tokens, self.hidden])]
 #[output(y: f32 [tokens, self.hidden])]
 struct R {}
+
+fn main() {}

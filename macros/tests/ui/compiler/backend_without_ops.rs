@@ -22,3 +22,5 @@ impl<B: Ops> Region for R<B> {
         y.y.copy_from(cx.stream(), x.x)
     }
 }
+
+fn main() {}

@@ -11,3 +11,6 @@ pub struct R<B: Backend> {
 }
 
 include!("../common/author.rs");
+include!("../common/caller.rs");
+
+fn main() {}

@@ -23,3 +23,5 @@ impl<B: Backend> Region for R<B> {
         Ok(())
     }
 }
+
+fn main() {}

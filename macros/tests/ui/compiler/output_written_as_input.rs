@@ -20,3 +20,5 @@ impl<B: Backend> Region for R<B> {
         x.x.copy_from(cx.stream(), y.y.read())
     }
 }
+
+fn main() {}

@@ -23,3 +23,5 @@ impl<B: Backend> Region for R<B> {
         y.y.copy_from(cx.stream(), x.x)
     }
 }
+
+fn main() {}

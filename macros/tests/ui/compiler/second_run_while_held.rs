@@ -11,6 +11,7 @@ pub struct R<B: Backend> {
 }
 
 include!("../common/author.rs");
+include!("../common/caller.rs");
 
 fn twice(r: &mut Runner<R<Nothing>>, x: &Tensor<Nothing, f32, 2>) -> Result<()> {
     let a = r.run(RArgs { x }, &[1])?;
@@ -18,3 +19,5 @@ fn twice(r: &mut Runner<R<Nothing>>, x: &Tensor<Nothing, f32, 2>) -> Result<()> 
     drop((a, b));
     Ok(())
 }
+
+fn main() {}

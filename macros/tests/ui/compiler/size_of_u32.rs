@@ -13,3 +13,6 @@ pub struct R<B: Backend> {
 }
 
 include!("../common/author.rs");
+include!("../common/caller.rs");
+
+fn main() {}

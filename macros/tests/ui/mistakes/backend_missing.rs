@@ -1,4 +1,4 @@
-//! No backend is named.
+//! No backend is named: the one mistake after which nothing can be generated, so the rest is reported as well.
 include!("../common/prelude.rs");
 
 #[derive(PiecewiseRegion)]
@@ -18,3 +18,5 @@ impl Region for R {
         y.y.copy_from(cx.stream(), x.x)
     }
 }
+
+fn main() {}

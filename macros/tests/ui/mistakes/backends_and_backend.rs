@@ -18,3 +18,5 @@ impl Region for R {
         y.y.copy_from(cx.stream(), x.x)
     }
 }
+
+fn main() {}

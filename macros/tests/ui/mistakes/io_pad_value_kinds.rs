@@ -16,3 +16,5 @@ pub struct R<B: Backend> {
 }
 
 include!("../common/author.rs");
+
+fn main() {}

@@ -3,7 +3,7 @@ include!("../common/prelude.rs");
 
 #[derive(PiecewiseRegion)]
 #[region(node = "n", name = "r", packed(total_tokens = [16]))]
-#[input(x: f32 [tokens, self.hidden])]
+#[input(x: f16 [tokens, self.hidden])]
 #[output(y: half::f16 [tokens, self.hidden])]
 pub struct R<B: Backend> {
     hidden: usize,
@@ -11,3 +11,5 @@ pub struct R<B: Backend> {
 }
 
 include!("../common/author.rs");
+
+fn main() {}

@@ -12,3 +12,5 @@ pub struct R<B: Backend> {
 }
 
 include!("../common/author.rs");
+
+fn main() {}

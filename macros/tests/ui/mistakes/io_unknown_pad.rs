@@ -13,3 +13,5 @@ pub struct R<B: Backend> {
 }
 
 include!("../common/author.rs");
+
+fn main() {}

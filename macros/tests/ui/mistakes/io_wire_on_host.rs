@@ -11,3 +11,5 @@ pub struct R<B: Backend> {
 }
 
 include!("../common/author.rs");
+
+fn main() {}

@@ -15,3 +15,5 @@ struct R<'w, B: Backend> {
 fn use_them(_: &RInputs<'_, Nothing>, y: &ROutputs<'_, Nothing>) -> [usize; 2] {
     y.y.dims()
 }
+
+fn main() {}

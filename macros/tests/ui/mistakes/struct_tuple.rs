@@ -11,3 +11,5 @@ struct R<B: Backend>(Arc<Model<B>>);
 fn use_them(_: &RInputs<'_, Nothing>, y: &ROutputs<'_, Nothing>) -> [usize; 2] {
     y.y.dims()
 }
+
+fn main() {}

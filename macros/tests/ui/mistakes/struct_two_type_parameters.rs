@@ -21,3 +21,5 @@ impl<B: Backend, T: graph_core::Element> Region for R<B, T> {
         y.y.copy_from(cx.stream(), x.x)
     }
 }
+
+fn main() {}

@@ -13,3 +13,5 @@ union R<B: Backend> {
 fn use_them(_: &RInputs<'_, Nothing>, y: &ROutputs<'_, Nothing>) -> [usize; 2] {
     y.y.dims()
 }
+
+fn main() {}
