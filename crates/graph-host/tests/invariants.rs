@@ -69,7 +69,7 @@ fn invariant_01_padded_rows_hold_exactly_the_pad() {
 
 #[test]
 fn invariant_04_a_held_output_is_written_by_nobody() {
-    let mut rig = Rig::new(CaptureOptions { slots: 2, ..CaptureOptions::default() });
+    let mut rig = Rig::new(CaptureOptions { slots: Some(2), ..CaptureOptions::default() });
     let stream = rig.stream();
     let held = rig.inputs.run(&mut rig.mix, 4).unwrap().hold();
     for _ in 0..2 {
