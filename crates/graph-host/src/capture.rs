@@ -21,6 +21,18 @@ use crate::{
 };
 
 /// What a capture recorded, before [`instantiate`](graph_core::Backend::instantiate).
+///
+/// ```
+/// use graph_core::Backend;
+/// use graph_host::{Captured, Host};
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// Host::begin_capture(&stream)?;
+/// stream.callback("note", || {})?;
+/// let captured: Captured = Host::end_capture(&stream)?;
+/// assert_eq!(Host::operations(&captured), ["note"]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Captured {
     pub(crate) host: Host,
     pub(crate) nodes: Vec<Node>,
