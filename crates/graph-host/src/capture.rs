@@ -1,6 +1,7 @@
 //! Capture: what is recorded, and CUDA's rules about it.
 
 use std::{
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -38,6 +39,12 @@ pub struct Captured {
     pub(crate) nodes: Vec<Node>,
     /// The stream that began the capture.
     pub(crate) origin: u64,
+}
+
+impl fmt::Debug for Captured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.nodes.iter().map(|node| node.label.name)).finish()
+    }
 }
 
 /// A recorded operation.

@@ -37,7 +37,7 @@ use crate::{
 /// assert!(f32::from_ne_bytes(bytes).is_nan(), "fresh memory is poison");
 /// # Ok::<(), graph_core::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Buffer(pub(crate) Arc<Memory>);
 
 /// Host memory that graphs read and write: what graph-core stages inputs in. Clones share it. Zero at first.
@@ -49,7 +49,7 @@ pub struct Buffer(pub(crate) Arc<Memory>);
 /// assert_eq!(graph_host::Host::pinned_bytes(&pinned).len(), 64);
 /// # Ok::<(), graph_core::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Pinned(pub(crate) Arc<Memory>);
 
 /// What fresh device memory holds, as 16-bit words: NaN as `f16`, `bf16`, `f32` and `f64`, and no index of anything.
@@ -130,6 +130,12 @@ impl Memory {
 
     fn base(&self) -> NonNull<u8> {
         self.allocation.as_ref().map_or(NonNull::dangling(), |a| a.base)
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes())
     }
 }
 
