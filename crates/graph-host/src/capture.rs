@@ -1,6 +1,7 @@
 //! Capture: what is recorded, and CUDA's rules about it.
 
 use std::{
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,11 +22,29 @@ use crate::{
 };
 
 /// What a capture recorded, before [`instantiate`](graph_core::Backend::instantiate).
+///
+/// ```
+/// use graph_core::Backend;
+/// use graph_host::{Captured, Host};
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// Host::begin_capture(&stream)?;
+/// stream.callback("note", || {})?;
+/// let captured: Captured = Host::end_capture(&stream)?;
+/// assert_eq!(Host::operations(&captured), ["note"]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Captured {
     pub(crate) host: Host,
     pub(crate) nodes: Vec<Node>,
     /// The stream that began the capture.
     pub(crate) origin: u64,
+}
+
+impl fmt::Debug for Captured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.nodes.iter().map(|node| node.label.name)).finish()
+    }
 }
 
 /// A recorded operation.

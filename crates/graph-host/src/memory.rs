@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-use graph_core::{Element, Error, ErrorKind, Result};
+use graph_core::{Element, ErrorKind, Result};
 
 use crate::{
     codes,
@@ -26,11 +26,30 @@ use crate::{
 };
 
 /// Device memory. Clones share it; it is freed when the last handle and the last graph that recorded it are gone.
-#[derive(Clone)]
+///
+/// ```
+/// use graph_core::Backend;
+/// use graph_host::Host;
+/// let (host, mut bytes) = (Host::new(), [0; 4]);
+/// let buffer = host.alloc(6)?;
+/// assert_eq!(Host::buffer_bytes(&buffer), 6);
+/// Host::download(&host.stream()?, &buffer, 0, &mut bytes)?;
+/// assert!(f32::from_ne_bytes(bytes).is_nan(), "fresh memory is poison");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
 pub struct Buffer(pub(crate) Arc<Memory>);
 
-/// Host memory that graphs read and write. Clones share it.
-#[derive(Clone)]
+/// Host memory that graphs read and write: what graph-core stages inputs in. Clones share it. Zero at first.
+///
+/// ```
+/// use graph_core::Backend;
+/// let host = graph_host::Host::new();
+/// let pinned = host.alloc_pinned(64)?;
+/// assert_eq!(graph_host::Host::pinned_bytes(&pinned).len(), 64);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
 pub struct Pinned(pub(crate) Arc<Memory>);
 
 /// What fresh device memory holds, as 16-bit words: NaN as `f16`, `bf16`, `f32` and `f64`, and no index of anything.
@@ -114,6 +133,12 @@ impl Memory {
     }
 }
 
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes())
+    }
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(allocation) = self.allocation.take() {
@@ -181,12 +206,18 @@ impl Extent<'_> {
     }
 }
 
+/// Entries of the largest tuple.
+const MOST: usize = 8;
+
+/// The range of each entry of a tuple.
+pub(crate) type Extents<'s> = [Option<Extent<'s>>; MOST];
+
 /// A tuple of [`Span`]s that a launch reads.
 pub trait ReadSpans: Send + 'static {
     /// A tuple of slices.
     type Slices<'s>;
-    /// Visits the range of each.
-    fn each<'s>(&'s self, visit: &mut dyn FnMut(Extent<'s>));
+    /// The ranges.
+    fn extents(&self) -> Extents<'_>;
     /// The slices.
     ///
     /// # Safety
@@ -198,8 +229,8 @@ pub trait ReadSpans: Send + 'static {
 pub trait WriteSpans: Send + 'static {
     /// A tuple of slices.
     type Slices<'s>;
-    /// Visits the range of each.
-    fn each<'s>(&'s self, visit: &mut dyn FnMut(Extent<'s>));
+    /// The ranges.
+    fn extents(&self) -> Extents<'_>;
     /// The slices.
     ///
     /// # Safety
@@ -207,15 +238,15 @@ pub trait WriteSpans: Send + 'static {
     unsafe fn slices(&self) -> Self::Slices<'_>;
 }
 
-/// Entries of the largest tuple.
-const MOST: usize = 8;
-
 macro_rules! tuples {
     ($($($t:ident $i:tt)*;)*) => { $(
         impl<$($t: Element),*> ReadSpans for ($(Span<$t>,)*) {
             type Slices<'s> = ($(&'s [$t],)*);
-            fn each<'s>(&'s self, visit: &mut dyn FnMut(Extent<'s>)) {
-                $(visit(self.$i.extent());)*
+            #[inline]
+            fn extents(&self) -> Extents<'_> {
+                let mut all = [None; MOST];
+                $(all[$i] = Some(self.$i.extent());)*
+                all
             }
             #[inline]
             unsafe fn slices(&self) -> Self::Slices<'_> {
@@ -225,8 +256,11 @@ macro_rules! tuples {
         }
         impl<$($t: Element),*> WriteSpans for ($(Span<$t>,)*) {
             type Slices<'s> = ($(&'s mut [$t],)*);
-            fn each<'s>(&'s self, visit: &mut dyn FnMut(Extent<'s>)) {
-                $(visit(self.$i.extent());)*
+            #[inline]
+            fn extents(&self) -> Extents<'_> {
+                let mut all = [None; MOST];
+                $(all[$i] = Some(self.$i.extent());)*
+                all
             }
             #[inline]
             unsafe fn slices(&self) -> Self::Slices<'_> {
@@ -249,12 +283,16 @@ tuples! {
 
 impl ReadSpans for () {
     type Slices<'s> = ();
-    fn each<'s>(&'s self, _: &mut dyn FnMut(Extent<'s>)) {}
+    fn extents(&self) -> Extents<'_> {
+        [None; MOST]
+    }
     unsafe fn slices(&self) {}
 }
 impl WriteSpans for () {
     type Slices<'s> = ();
-    fn each<'s>(&'s self, _: &mut dyn FnMut(Extent<'s>)) {}
+    fn extents(&self) -> Extents<'_> {
+        [None; MOST]
+    }
     unsafe fn slices(&self) {}
 }
 
@@ -269,30 +307,23 @@ impl<R: ReadSpans, W: WriteSpans> Launch<R, W> {
     /// Refuses memory of another device, and a write range that overlaps any other range. Allocates nothing.
     pub(crate) fn new(what: &str, device: &Device, reads: R, writes: W) -> Result<Self> {
         let gate = device.gate.id();
-        let mut extents: [Option<Extent<'_>>; 2 * MOST] = [const { None }; 2 * MOST];
-        let mut n = 0;
-        let mut add = |extent| {
-            extents[n] = Some(extent);
-            n += 1;
-            n
-        };
-        let mut n_reads = 0;
-        reads.each(&mut |extent| n_reads = add(extent));
-        writes.each(&mut |extent| _ = add(extent));
-        let mut checked = extents.iter().flatten().enumerate();
-        checked.try_for_each(|(i, extent)| {
-            if extent.memory.device_id() != gate {
-                let detail = format!("{} is memory of another device", Argument(i, n_reads));
+        let (read, written) = (reads.extents(), writes.extents());
+        for argument in arguments("read", &read).chain(arguments("write", &written)) {
+            if argument.extent.memory.device_id() != gate {
+                let detail = format_args!("{argument} is memory of another device");
                 return Err(codes::error(what, codes::INVALID_HANDLE, detail));
             }
-            let before = extents.iter().flatten().take(if i < n_reads { 0 } else { i });
-            match before.enumerate().find(|(_, other)| other.overlaps(extent)) {
-                None => Ok(()),
-                Some((j, other)) => {
-                    Err(overlap(what, (Argument(i, n_reads), extent), (Argument(j, n_reads), other)))
-                }
+        }
+        for (i, write) in arguments("write", &written).enumerate() {
+            let mut others = arguments("read", &read).chain(arguments("write", &written).take(i));
+            if let Some(other) = others.find(|other| other.extent.overlaps(write.extent)) {
+                let detail = format_args!(
+                    "{write} overlaps {other} of the same buffer; to work in place, name the range only as a write, \
+                     which may be read as well"
+                );
+                return Err(codes::error(what, codes::INVALID_VALUE, detail));
             }
-        })?;
+        }
         Ok(Launch { gate, reads, writes })
     }
 
@@ -309,27 +340,21 @@ impl<R: ReadSpans, W: WriteSpans> Launch<R, W> {
     }
 }
 
-/// Position among all ranges, and the number of reads: for messages.
-struct Argument(usize, usize);
-
-impl fmt::Display for Argument {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.checked_sub(self.1) {
-            None => write!(f, "read {}", self.0),
-            Some(i) => write!(f, "write {i}"),
-        }
-    }
+/// A range of a launch, for messages.
+struct Argument<'e> {
+    side: &'static str,
+    index: usize,
+    extent: &'e Extent<'e>,
 }
 
-#[cold]
-fn overlap(what: &str, one: (Argument, &Extent<'_>), other: (Argument, &Extent<'_>)) -> Error {
-    let ((one, a), (other, b)) = (one, other);
-    let detail = format!(
-        "{one} (bytes {}..{}) overlaps {other} (bytes {}..{}) of the same buffer; to work in place, name the range \
-         only as a write, which may be read as well",
-        a.from, a.to, b.from, b.to,
-    );
-    codes::error(what, codes::INVALID_VALUE, detail)
+fn arguments<'e>(side: &'static str, all: &'e Extents<'_>) -> impl Iterator<Item = Argument<'e>> {
+    all.iter().flatten().enumerate().map(move |(index, extent)| Argument { side, index, extent })
+}
+
+impl fmt::Display for Argument<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} (bytes {}..{})", self.side, self.index, self.extent.from, self.extent.to)
+    }
 }
 
 /// A word of pinned memory that the host polls.

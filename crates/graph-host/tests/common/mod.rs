@@ -110,17 +110,16 @@ fn regions(loader: &mut Loader<'_, Host>) -> Result<Vec<HandWritten<Host>>> {
 }
 static REGIONS: HandWrittenTable<Host> = HandWrittenTable(regions);
 
-static FORWARDS: [Forward; 1] = [Forward {
-    schema: Schema::new(
+static FORWARDS: [Forward; 1] = [Forward::new(
+    Schema::new(
         "toy",
         "forward_batched",
         "",
         &[IoSchema::host("ids", Elem::I32, 1, "[bs]").pad(Pad::RepeatLast)],
         &[IoSchema::device("square", Elem::I32, 1, "[bs]")],
     ),
-    walks: &["decode"],
-    resources: &[],
-}];
+    &["decode"],
+)];
 
 pub(crate) struct Toy;
 
