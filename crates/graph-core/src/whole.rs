@@ -106,7 +106,7 @@ impl<B: Backend> WholeRunner<B> {
     pub fn lease_slot(&self, bucket: BucketIx, slot: usize) -> Result<SlotLease<B>> {
         let b = self.bucket(bucket)?;
         let mut lease = self.executors[b.config].lease(b.local, slot)?;
-        lease.token.whole = bucket;
+        lease.token.bucket = bucket;
         Ok(lease)
     }
 
@@ -118,7 +118,7 @@ impl<B: Backend> WholeRunner<B> {
 
     /// Whose each row of a leased step is: the requests, then padding.
     pub fn step_rows<S>(&self, lease: &SlotLease<B, S>, requests: &[RequestId]) -> Result<Vec<Row>> {
-        padded_rows(self.node, lease.slot(), self.key(lease.token.whole)?.bs, requests)
+        padded_rows(self.node, lease.slot(), self.key(lease.token.bucket)?.bs, requests)
     }
 
     /// Writes the inputs of a step, its planned inputs, and all padding. `inputs` are by name, in any order, each once.
@@ -129,7 +129,7 @@ impl<B: Backend> WholeRunner<B> {
         inputs: &[(&str, Source<'_, B>)],
         step: &Step<'_, B, Planned>,
     ) -> Result<SlotLease<B, Staged>> {
-        let config = self.bucket(lease.token.whole)?.config;
+        let config = self.bucket(lease.token.bucket)?.config;
         let executor = &mut self.executors[config];
         let mut sources = in_order(executor.schema, inputs)?;
         self.sizes.clear();
@@ -148,7 +148,7 @@ impl<B: Backend> WholeRunner<B> {
 
     /// Launches the graph of a staged step.
     pub fn replay(&mut self, lease: SlotLease<B, Staged>, shape: &Shape) -> Result<NamedResults<'_, B>> {
-        let config = self.bucket(lease.token.whole)?.config;
+        let config = self.bucket(lease.token.bucket)?.config;
         let executor = &mut self.executors[config];
         if lease.token.executor != executor.id {
             return Err(ErrorKind::ForeignLease { owner: executor.owner.clone() }.into());
@@ -285,7 +285,8 @@ impl PendingWhole {
         }
         let mut next = vec![0; builds.len()];
         let mut buckets = Vec::new();
-        let mut groups: Vec<(Cow<'static, str>, Option<KeyInfo>, Vec<(BucketIx, Dims, bool)>)> = Vec::new();
+        type Filed = Vec<(BucketIx, Dims, bool)>;
+        let mut groups: Vec<(Cow<'static, str>, Option<KeyInfo>, Filed)> = Vec::new();
         for planned in &self.plan {
             let config = planned.config;
             let Forward { schema, resources, .. } = self.forwards[config];
