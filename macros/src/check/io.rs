@@ -118,7 +118,8 @@ fn check_value(name: &str, elem: &Elem, value: &Expr, mistakes: &mut Mistakes) {
         false => ("an integer, such as `value(-1)`", matches!(lit, Lit::Int(_))),
     };
     if !fits {
-        mistakes.on(value,
+        mistakes.on(
+            value,
             format!(
                 "`value({})` of input `{name}`: its element is {elem}, so the value is {wanted}",
                 text(value)

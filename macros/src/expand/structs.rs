@@ -27,9 +27,10 @@ impl Expansion<'_> {
             On::One(_) => None,
             _ => where_clause,
         };
-        // Who does not read an input need not hear of it; the struct is as visible as the author's.
+        // Who does not read an input need not hear of it; the struct is as visible as the author's, and callers make
+        // the arguments by a literal.
         let allowed = item.attrs.iter().filter(|a| a.path().is_ident("allow"));
-        let quiet = quote!(#[allow(dead_code, unreachable_pub)] #(#allowed)*);
+        let quiet = quote!(#[allow(dead_code, unreachable_pub, clippy::exhaustive_structs)] #(#allowed)*);
         let view = |name: &Ident, ios: &[Io], kind: &str, doc: String| {
             let kind = Ident::new(kind, Span::call_site());
             let fields = ios.iter().map(|io| {
