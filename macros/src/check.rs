@@ -295,8 +295,17 @@ fn check_fixed(why: &str, expr: &Expr, mistakes: &mut Mistakes) {
     }
 }
 
-fn integer(expr: &Expr) -> Option<u64> {
+/// Without parentheses, and without the invisible ones around a fragment of a macro.
+pub(crate) fn plain(expr: &Expr) -> &Expr {
     match expr {
+        Expr::Group(e) => plain(&e.expr),
+        Expr::Paren(e) => plain(&e.expr),
+        expr => expr,
+    }
+}
+
+fn integer(expr: &Expr) -> Option<u64> {
+    match plain(expr) {
         Expr::Lit(ExprLit { lit: Lit::Int(n), .. }) => n.base10_parse().ok(),
         _ => None,
     }

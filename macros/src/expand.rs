@@ -9,7 +9,7 @@ use syn::{DeriveInput, Expr, Lifetime, Path, ext::IdentExt, spanned::Spanned};
 
 use crate::{
     attr::PadAttr,
-    check::{Elem, Io, Kind, On, Region},
+    check::{Elem, Io, Kind, On, Region, plain},
     names::{Bound, unused},
 };
 
@@ -138,7 +138,7 @@ impl<'e> Expansion<'e> {
                 PadAttr::Value(value) => {
                     let Elem(elem) = &io.elem;
                     let value = match elem.to_string().as_str() {
-                        "f16" | "bf16" if matches!(value, Expr::Lit(_) | Expr::Unary(_)) => {
+                        "f16" | "bf16" if matches!(plain(value), Expr::Lit(_) | Expr::Unary(_)) => {
                             quote!(#g::#elem::from_f32_const(#value))
                         }
                         _ => value.to_token_stream(),

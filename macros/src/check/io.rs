@@ -3,7 +3,7 @@
 use proc_macro2::Ident;
 use syn::{Expr, ExprLit, ExprUnary, Lit, Path, UnOp, ext::IdentExt, parse_quote, spanned::Spanned};
 
-use super::{Elem, Io, check_fixed};
+use super::{Elem, Io, check_fixed, plain};
 use crate::{
     attr::{IoAttr, PadAttr},
     mistakes::{Mistakes, allowed, closest, hint},
@@ -29,7 +29,9 @@ pub(super) fn check_ios(word: &str, ios: Vec<IoAttr>, mistakes: &mut Mistakes) -
 
 fn check_io(word: &str, io: IoAttr, mistakes: &mut Mistakes) -> Io {
     let name = io.name.unraw().to_string();
+    let before = mistakes.count();
     let elem = io.elem.and_then(|elem| check_elem(word, &name, &elem, mistakes));
+    let known = mistakes.count() == before;
     if let Some((at, dims)) = &io.dims
         && !(1..=MAX_RANK).contains(&dims.len())
     {
@@ -48,7 +50,7 @@ fn check_io(word: &str, io: IoAttr, mistakes: &mut Mistakes) -> Io {
         }
         check_fixed("a wire's index may not name it", &wire.index, mistakes);
     }
-    if let (Some(PadAttr::Value(value)), Some(elem)) = (&io.pad, &elem) {
+    if let (Some(PadAttr::Value(value)), Some(elem), true) = (&io.pad, &elem, known) {
         check_value(&name, elem, value, mistakes);
     }
     Io {
@@ -88,9 +90,10 @@ fn check_axes(word: &str, name: &str, host: bool, dims: &[Expr], mistakes: &mut 
                 let side = if word == "input" { "device input" } else { "output" };
                 format!("only the first axis of {side} `{name}` may name it (this is axis {i})")
             }
-            Some(first) => format!(
-                "one axis of host input `{name}` may name `tokens` or `bs`, and axis {first} does already (this is axis {i})"
-            ),
+            Some(first) => {
+                let already = format!("axis {first} does already (this is axis {i})");
+                format!("one axis of host input `{name}` may name `tokens` or `bs`, and {already}")
+            }
             None => {
                 axis = Some(i);
                 continue;
@@ -103,26 +106,24 @@ fn check_axes(word: &str, name: &str, host: bool, dims: &[Expr], mistakes: &mut 
 
 /// A literal pad value is of the element's kind; other expressions are left to the compiler.
 fn check_value(name: &str, elem: &Elem, value: &Expr, mistakes: &mut Mistakes) {
-    let (negative, lit) = match value {
-        Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => (true, &**expr),
+    let (negative, lit) = match plain(value) {
+        Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => (true, plain(expr)),
         other => (false, other),
     };
     let Expr::Lit(ExprLit { lit, .. }) = lit else { return };
     let elem = elem.0.to_string();
-    let unsigned = elem.starts_with('u');
-    let (wanted, fits) = match elem.contains('f') {
-        true => ("a float, such as `value(1.0)`", matches!(lit, Lit::Float(_))),
-        false if unsigned => {
+    let (wanted, fits) = match (elem.as_str(), lit) {
+        ("f32" | "f16" | "bf16", lit) => ("a float, such as `value(1.0)`", matches!(lit, Lit::Float(_))),
+        ("u8", Lit::Byte(_)) => return,
+        ("u32" | "u8", lit) => {
             ("an integer of at least 0, such as `value(1)`", matches!(lit, Lit::Int(_)) && !negative)
         }
-        false => ("an integer, such as `value(-1)`", matches!(lit, Lit::Int(_))),
+        (_, lit) => ("an integer, such as `value(-1)`", matches!(lit, Lit::Int(_))),
     };
     if !fits {
-        mistakes.on(value,
-            format!(
-                "`value({})` of input `{name}`: its element is {elem}, so the value is {wanted}",
-                text(value)
-            ),
-        );
+        let got = text(value);
+        let message =
+            format!("`value({got})` of input `{name}`: its element is {elem}, so the value is {wanted}");
+        mistakes.on(value, message);
     }
 }

@@ -27,14 +27,15 @@ impl Expansion<'_> {
             On::One(_) => None,
             _ => where_clause,
         };
-        // Who does not read an input need not hear of it; the struct is as visible as the author's.
+        // Who does not read an input need not hear of it; the struct is as visible as the author's, and callers make
+        // the arguments by a literal.
         let allowed = item.attrs.iter().filter(|a| a.path().is_ident("allow"));
-        let quiet = quote!(#[allow(dead_code, unreachable_pub)] #(#allowed)*);
+        let quiet = quote!(#[allow(dead_code, unreachable_pub, clippy::exhaustive_structs)] #(#allowed)*);
         let view = |name: &Ident, ios: &[Io], kind: &str, doc: String| {
             let kind = Ident::new(kind, Span::call_site());
             let fields = ios.iter().map(|io| {
                 let (field, elem, rank) = (&io.name, self.elem(&io.elem), rank(io));
-                let doc = io_doc(io);
+                let doc = io_doc(io, kind == "In");
                 quote!(#[doc = #doc] #vis #field: #g::#kind<#a, #b, #elem, #rank>,)
             });
             // Parameters have to be used, also where nothing is declared.
@@ -67,7 +68,7 @@ impl Expansion<'_> {
         let args = &names.args;
         let doc = format!("What a call of `{ty}` takes: one argument per input.");
         let fields = region.inputs.iter().zip(params).map(|(io, param)| {
-            let (field, doc) = (&io.name, io_doc(io));
+            let (field, doc) = (&io.name, io_doc(io, true));
             quote!(#[doc = #doc] #vis #field: #param,)
         });
         quote! {
@@ -115,14 +116,15 @@ impl Expansion<'_> {
     }
 }
 
-/// `` `f32 [tokens, self.hidden]`, on the device, padded with zero ``.
-fn io_doc(io: &Io) -> String {
-    let side = if io.host { ", host" } else { "" };
+/// `` `f32 [tokens, self.hidden]`, pad zero, wire `h[self.layer]`. ``
+fn io_doc(io: &Io, input: bool) -> String {
     let pad = match &io.pad {
-        PadAttr::Zero => "zero".into(),
-        PadAttr::RepeatLast => "repeat_last".into(),
-        PadAttr::Value(v) => format!("value({})", text(v)),
+        _ if !input => String::new(),
+        PadAttr::Zero => ", pad zero".into(),
+        PadAttr::RepeatLast => ", pad repeat_last".into(),
+        PadAttr::Value(v) => format!(", pad value({})", text(v)),
     };
+    let side = if io.host { ", host" } else { "" };
     let wire = io.wire.as_ref().map(|(name, index)| format!(", wire `{name}[{}]`", text(index)));
-    format!("`{} {}`{side}, pad {pad}{}.", io.elem.0, io.text, wire.unwrap_or_default())
+    format!("`{} {}`{side}{pad}{}.", io.elem.0, io.text, wire.unwrap_or_default())
 }

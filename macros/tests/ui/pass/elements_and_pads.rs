@@ -14,7 +14,7 @@ const IGNORED: i32 = -100;
 #[input(d: i32 [1, 2, 3, tokens], host, pad = value(IGNORED))]
 #[input(e: i64 [tokens], pad = value(-1),)]
 #[input(f: u32 [tokens], pad = value(7))]
-#[input(g: u8 [tokens], pad = value(b'x' as u8))]
+#[input(g: u8 [tokens], pad = value(b'x'))]
 #[input(h: u8 [tokens], pad = zero)]
 #[input(i: f16 [self.0], pad = repeat_last)]
 #[output(a: u8 [4],)]

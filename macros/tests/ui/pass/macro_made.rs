@@ -3,10 +3,10 @@
 include!("../common/prelude.rs");
 
 macro_rules! region {
-    ($name:ident, $text:literal, $elem:ident, [$($dims:tt)*], $width:expr, $field:ident) => {
+    ($name:ident, $text:literal, $elem:ident = $pad:expr, [$($dims:tt)*], $width:expr, $field:ident) => {
         #[derive(PiecewiseRegion)]
         #[region(node = "n", name = $text, packed(total_tokens = [16]), backend = Nothing)]
-        #[input(x: $elem [$($dims)*], wire = h[$width])]
+        #[input(x: $elem [$($dims)*], pad = value($pad), wire = h[$width])]
         #[input(z: $elem [tokens, $width, self.$field])]
         #[output(y: $elem [bs, $width])]
         struct $name {
@@ -30,9 +30,9 @@ macro_rules! region {
     };
 }
 
-region!(A, "a", f32, [tokens, self.hidden], 3 + 1, hidden);
-region!(B, "b", bf16, [tokens + bs, self.hidden, 2], self.hidden, hidden);
-region!(C, "c", i32, [if bs > 2 { tokens } else { bs }], Self::width(), hidden);
+region!(A, "a", f32 = -1.0, [tokens, self.hidden], 3 + 1, hidden);
+region!(B, "b", bf16 = 0.5, [tokens + bs, self.hidden, 2], self.hidden, hidden);
+region!(C, "c", i32 = (3), [if bs > 2 { tokens } else { bs }], Self::width(), hidden);
 
 impl C {
     fn width() -> usize {
