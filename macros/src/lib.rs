@@ -20,10 +20,9 @@ pub fn piecewise_region(item: proc_macro::TokenStream) -> proc_macro::TokenStrea
 fn derive(item: &DeriveInput) -> proc_macro2::TokenStream {
     let mut mistakes = mistakes::Mistakes::default();
     let attrs = attr::Attrs::parse(&item.attrs, &mut mistakes);
-    let krate = attrs.region.krate.clone();
     let region = check::check(item, attrs, &mut mistakes);
-    match (region, mistakes.into_errors()) {
-        (Some(region), None) => expand::expand(item, &region),
-        (_, mistakes) => fallback::fallback(item, krate.as_ref(), mistakes.unwrap_or_default()),
+    match mistakes.into_errors() {
+        None => expand::expand(item, &region),
+        Some(mistakes) => fallback::fallback(item, &region, &mistakes),
     }
 }

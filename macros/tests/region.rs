@@ -6,9 +6,10 @@ use graph_core::{
     Backend, Cx, Dims, Elem, IoSchema, LoadCx, Pad, PiecewiseConfigType, PiecewiseRegion, Region, RegionSpec,
     Registry, Result, Schema, Shape, Statics, Submodule, Wire,
 };
-use support::Nothing;
+use nothing::Nothing;
 
-mod support;
+#[path = "ui/common/nothing.rs"]
+mod nothing;
 
 graph_core::backends!(Nothing);
 

@@ -17,6 +17,7 @@ const FORWARDS: &[Forward] = &[Forward {
         &[IoSchema::device("logits", Elem::F32, 2, "[bs, classes]")],
     ),
     walks: &["classify"],
+    resources: &[],
 }];
 
 /// Serves the walk `classify`.

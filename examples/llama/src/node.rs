@@ -26,10 +26,12 @@ const DECODE: Forward = Forward {
         LOGITS,
     ),
     walks: &["decode"],
+    resources: &[],
 };
 const PREFILL: Forward = Forward {
     schema: Schema::new("llama", "forward_prefill", "eager around embed, qkv, mlp", INPUTS, LOGITS),
     walks: &["prefill"],
+    resources: &[],
 };
 
 /// Serves the walks `prefill` (chunks of prompts, packed) and `decode` (one token of each request).

@@ -53,7 +53,7 @@ fn every_step_is_replayed_in_a_bucket_that_holds_it() {
 
 #[test]
 fn chunks_of_prompts_and_two_slots_in_turn_change_nothing() {
-    let capture = CaptureOptions { slots: 2, ..CaptureOptions::default() };
+    let capture = CaptureOptions { slots: Some(2), ..CaptureOptions::default() };
     let mut engine = build(&Registry::collect().expect("no duplicates"), capture);
     let served = serve_all(&mut engine, Plan { apart: 1, chunk: 5, slots: 2 });
     assert_reference(&served);
