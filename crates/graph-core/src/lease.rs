@@ -105,9 +105,11 @@ impl<B: Backend, S> SlotLease<B, S> {
 impl<B: Backend> Token<B> {
     /// Takes an input place for the time of staging and launch, so that no other thread stages into it.
     pub(crate) fn take_input(&mut self, i: usize, place: &Place<B>) -> bool {
-        let taken = place.take();
-        self.staging |= u32::from(taken) << i;
-        taken
+        if !place.take() {
+            return false;
+        }
+        self.staging |= 1 << i;
+        true
     }
 
     /// After the launch only the outputs are held.
