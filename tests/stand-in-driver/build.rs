@@ -38,7 +38,9 @@ impl Fnv {
             if entry.is_dir() {
                 self.folder(&entry);
             } else {
-                self.bytes(&std::fs::read(&entry).unwrap_or_else(|error| panic!("{}: {error}", entry.display())));
+                self.bytes(
+                    &std::fs::read(&entry).unwrap_or_else(|error| panic!("{}: {error}", entry.display())),
+                );
             }
         }
     }

@@ -43,3 +43,5 @@ using std::min;
 #include "cuda_host/intrinsics.h"
 
 #include "cuda_host/launch.h"
+
+#include "assert.h"

@@ -173,6 +173,3 @@ static inline int __syncthreads_or(int mine, int line = __builtin_LINE()) {
 }
 
 static inline void __trap() { cuda_host::fail(719, "__trap"); }
-
-#undef assert
-#define assert(condition) ((condition) ? (void)0 : cuda_host::fail(710, "line %d: assertion failed: %s", __LINE__, #condition))

@@ -40,8 +40,8 @@ pub(super) fn build() -> Result<PathBuf, String> {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let quoted = text.split('"').find(|word| {
-        word.ends_with(std::env::consts::DLL_SUFFIX) && word.contains("stand_in_driver")
-    });
+    let quoted = text
+        .split('"')
+        .find(|word| word.ends_with(std::env::consts::DLL_SUFFIX) && word.contains("stand_in_driver"));
     quoted.map(PathBuf::from).ok_or_else(|| "cargo named no cdylib".to_owned())
 }

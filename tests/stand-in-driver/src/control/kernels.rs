@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 
 /// The headers that stand in for CUDA's: path and text.
 const HEADERS: &[(&str, &str)] = &[
+    ("assert.h", include_str!("../../host/assert.h")),
     ("cuda_host.h", include_str!("../../host/cuda_host.h")),
     ("cuda_bf16.h", include_str!("../../host/cuda_bf16.h")),
     ("cuda_fp16.h", include_str!("../../host/cuda_fp16.h")),
@@ -93,7 +94,8 @@ impl Compiler {
     /// Compiles a `.cu` file. The result is kept, and found again while the source, what it includes, the compiler
     /// and its arguments are the same.
     pub fn compile(&self, source: &Path) -> Result<KernelLibrary, CompileError> {
-        let text = std::fs::read_to_string(source).map_err(|error| CompileError::File(source.into(), error))?;
+        let text =
+            std::fs::read_to_string(source).map_err(|error| CompileError::File(source.into(), error))?;
         let folder = source.parent().unwrap_or(Path::new("."));
         self.compile_text(&text, &source.to_string_lossy(), folder)
     }
@@ -106,21 +108,24 @@ impl Compiler {
         for (path, text) in HEADERS {
             write_new(&headers.join(path), text.as_bytes())?;
         }
-        let command = |extra: &[&str]| {
+        let command = || {
             let mut command = Command::new(&self.program);
-            command.args(FLAGS).args(&self.arguments).args(extra).arg("-I").arg(&headers).arg("-I").arg(folder);
+            command.args(FLAGS).args(&self.arguments).arg("-I").arg(&headers).arg("-I").arg(folder);
+            command.args(["-x", "c++", "-"]);
             command
         };
         // What the preprocessor makes of it is what the result depends on.
-        let expanded = run(command(&["-E", "-x", "c++", "-"]), &text)?;
+        let mut preprocess = command();
+        preprocess.arg("-E");
+        let expanded = run(preprocess, &text)?;
         let mut hash = DefaultHasher::new();
         (&expanded, FLAGS, &self.arguments, &self.version).hash(&mut hash);
         let path = cache.join(format!("kernels-{:016x}.so", hash.finish()));
         if !path.is_file() {
             let partial = unique(&path);
-            let mut command = command(&["-x", "c++", "-", "-o"]);
-            command.arg(&partial);
-            run(command, &text)?;
+            let mut compile = command();
+            compile.arg("-o").arg(&partial);
+            run(compile, &text)?;
             std::fs::rename(&partial, &path).map_err(|error| CompileError::File(path.clone(), error))?;
         }
         Ok(KernelLibrary { path, kernels })
@@ -201,5 +206,9 @@ fn run(mut command: Command, input: &str) -> Result<Vec<u8>, CompileError> {
         child.wait_with_output()
     })
     .map_err(failed)?;
-    if status.success() { Ok(stdout) } else { Err(CompileError::Compiler(String::from_utf8_lossy(&stderr).into_owned())) }
+    if status.success() {
+        Ok(stdout)
+    } else {
+        Err(CompileError::Compiler(String::from_utf8_lossy(&stderr).into_owned()))
+    }
 }

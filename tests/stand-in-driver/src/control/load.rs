@@ -50,7 +50,10 @@ impl std::fmt::Display for LoadError {
         match self {
             Self::WrongSystem => f.write_str("the stand-in driver can be loaded on Linux only"),
             Self::NotFound { tried, build } => {
-                write!(f, "the stand-in driver's library is at none of {tried:?}, and building it failed: {build}")
+                write!(
+                    f,
+                    "the stand-in driver's library is at none of {tried:?}, and building it failed: {build}"
+                )
             }
             Self::Broken(why) => write!(f, "the stand-in driver cannot be loaded: {why}"),
             Self::RealDriverLoaded => f.write_str("a real CUDA driver is loaded in this process already"),
@@ -157,9 +160,8 @@ pub(super) fn collect(list: impl FnOnce(*mut c_void, Sink)) -> Vec<(String, u64)
     extern "C" fn sink(context: *mut c_void, text: *const u8, len: usize, number: u64) {
         // SAFETY: the driver passes on the context that `collect` gave, which points to this vector, and a text that
         // is valid for the length during the call.
-        let (lines, text) = unsafe {
-            (&mut *context.cast::<Vec<(String, u64)>>(), std::slice::from_raw_parts(text, len))
-        };
+        let (lines, text) =
+            unsafe { (&mut *context.cast::<Vec<(String, u64)>>(), std::slice::from_raw_parts(text, len)) };
         lines.push((String::from_utf8_lossy(text).into_owned(), number));
     }
     let mut lines: Vec<(String, u64)> = Vec::new();

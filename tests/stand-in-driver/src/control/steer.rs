@@ -35,7 +35,10 @@ impl Driver {
 
     /// How often one function was called since the last reset.
     pub fn calls(&self, function: &str) -> u64 {
-        *self.counts().get(function).unwrap_or_else(|| panic!("the stand-in driver has no function {function}"))
+        *self
+            .counts()
+            .get(function)
+            .unwrap_or_else(|| panic!("the stand-in driver has no function {function}"))
     }
 
     /// How many driver calls were made since the last reset.
@@ -140,7 +143,8 @@ impl Driver {
     /// Gives PTX modules host code: a kernel that they name and the library has is run from the library. It lasts
     /// until the next reset.
     pub fn register_kernels(&self, library: &KernelLibrary) -> Result<(), String> {
-        let path = CString::new(library.path().to_string_lossy().as_bytes()).map_err(|error| error.to_string())?;
+        let path =
+            CString::new(library.path().to_string_lossy().as_bytes()).map_err(|error| error.to_string())?;
         // SAFETY: the path is nul-terminated and outlives the call.
         match unsafe { (self.symbols.register_kernels)(path.as_ptr()) } {
             0 => Ok(()),

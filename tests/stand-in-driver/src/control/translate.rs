@@ -15,7 +15,8 @@ pub(super) fn translate(source: &str, name: &str) -> Result<Translated, String> 
     }
     let body = dynamic_arrays(source, &code);
     let table: String = kernels.iter().map(|kernel| format!("CUDA_HOST_KERNEL({kernel})\n")).collect();
-    let text = format!("#include \"cuda_host.h\"\n#line 1 {name:?}\n{body}\n#line 1 \"kernel table\"\n{table}");
+    let text =
+        format!("#include \"cuda_host.h\"\n#line 1 {name:?}\n{body}\n#line 1 \"kernel table\"\n{table}");
     Ok(Translated { text, kernels })
 }
 
@@ -70,9 +71,9 @@ fn is_word(c: char) -> bool {
 
 /// Byte positions of a word in the text.
 fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    code.match_indices(word).map(|(at, _)| at).filter(move |at| {
-        !code[..*at].ends_with(is_word) && !code[at + word.len()..].starts_with(is_word)
-    })
+    code.match_indices(word)
+        .map(|(at, _)| at)
+        .filter(move |at| !code[..*at].ends_with(is_word) && !code[at + word.len()..].starts_with(is_word))
 }
 
 /// The kernels that can be looked up by name. One that is not `extern "C"` would have another name on a GPU.
@@ -92,9 +93,12 @@ fn kernels(code: &str, source: &str) -> Result<Vec<String>, String> {
         let name = name_of(&code[at + "__global__".len()..]).ok_or_else(|| {
             format!("line {}: a kernel without a name", source[..at].matches('\n').count() + 1)
         })?;
-        let in_c_block = code[..start].ends_with('{') && source[..start - 1].trim_end().ends_with("extern \"C\"");
+        let in_c_block =
+            code[..start].ends_with('{') && source[..start - 1].trim_end().ends_with("extern \"C\"");
         if !before.contains("extern \"C\"") && !in_c_block {
-            return Err(format!("the kernel {name} is not extern \"C\", so it cannot be loaded by that name"));
+            return Err(format!(
+                "the kernel {name} is not extern \"C\", so it cannot be loaded by that name"
+            ));
         }
         // A declaration and its definition name the same kernel.
         if !found.contains(&name) {
@@ -122,16 +126,13 @@ fn name_of(rest: &str) -> Option<String> {
 fn dynamic_arrays(source: &str, code: &str) -> String {
     let mut out = String::new();
     let mut done = 0;
-    for at in words(code, "extern") {
-        let Some(end) = code[at..].find(';').map(|len| at + len) else { continue };
-        let declaration = &code[at + "extern".len()..end];
-        let Some(shared) = words(declaration, "__shared__").next() else { continue };
-        let Some(open) = declaration.rfind('[') else { continue };
-        if declaration.contains(['{', '(']) && !declaration.contains("__align__") && !declaration.contains("alignas") {
-            continue;
-        }
-        let kept = format!("{} {}", &declaration[..shared], &declaration[shared + "__shared__".len()..open]);
-        let kept = without_alignment(&kept);
+    for shared in words(code, "__shared__") {
+        let start = code[..shared].rfind([';', '{', '}']).map_or(0, |at| at + 1);
+        let Some(at) = words(&code[start..shared], "extern").next().map(|at| start + at) else { continue };
+        let Some(end) = code[shared..].find(';').map(|len| shared + len) else { continue };
+        let Some(open) = code[..end].rfind('[').filter(|open| *open > shared) else { continue };
+        let specifiers = [&code[at + "extern".len()..shared], &code[shared + "__shared__".len()..open]];
+        let kept = without_alignment(&specifiers.join(" "));
         let kept = kept.trim();
         let name_at = kept.rfind(|c| !is_word(c)).map_or(0, |at| at + 1);
         let (kind, name) = (kept[..name_at].trim(), &kept[name_at..]);
@@ -189,7 +190,12 @@ mod tests {
         let source = "extern \"C\" __global__ void k() {\n  extern __shared__ __align__(16) unsigned char raw[];\n\
             \n  extern __shared__\n    float sh[]; raw[0] = 1; }\n";
         let text = translate(source, "x.cu").expect("a kernel").text;
-        assert!(text.contains("unsigned char* const raw = static_cast<unsigned char*>(cuda_host::dynamic_shared());"));
-        assert!(text.contains("float* const sh = static_cast<float*>(cuda_host::dynamic_shared())\n; raw[0]"), "{text}");
+        assert!(text.contains(
+            "unsigned char* const raw = static_cast<unsigned char*>(cuda_host::dynamic_shared());"
+        ));
+        assert!(
+            text.contains("float* const sh = static_cast<float*>(cuda_host::dynamic_shared())\n; raw[0]"),
+            "{text}"
+        );
     }
 }

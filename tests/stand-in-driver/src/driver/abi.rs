@@ -142,7 +142,9 @@ impl Params {
                 return Err(Code::INVALID_VALUE);
             }
             // SAFETY: as above for the source; the layout's extent is within `bytes`, which made the block.
-            unsafe { std::ptr::copy_nonoverlapping(source, block[*offset..offset + size].as_mut_ptr(), *size) };
+            unsafe {
+                std::ptr::copy_nonoverlapping(source, block[*offset..offset + size].as_mut_ptr(), *size)
+            };
         }
         Ok(block)
     }

@@ -203,7 +203,11 @@ impl State {
         }
         let blocking = self.streams.values().filter(|stream| stream.context == context && stream.blocking);
         let hit: Vec<Handle> = blocking.filter_map(|stream| stream.capture).collect();
-        self.prohibit(&hit, Code::CAPTURE_IMPLICIT, "the legacy stream was used while a blocking one is captured")
+        self.prohibit(
+            &hit,
+            Code::CAPTURE_IMPLICIT,
+            "the legacy stream was used while a blocking one is captured",
+        )
     }
 
     fn prohibit(&mut self, captures: &[Handle], code: Code, why: &str) -> Result {

@@ -59,16 +59,21 @@ impl State {
                 self.invalidate(theirs, "another capture waited for its event");
                 self.break_rule(mine, Code::CAPTURE_MERGE, "a capture waited for an event of another capture")
             }
-            (_, Some((capture, _))) if !self.captures.contains_key(&capture) => {
-                self.refuse(Code::CAPTURED_EVENT, "a stream waited for an event of a capture that is over".into())
-            }
-            (None, Some((capture, _))) if legacy => {
-                self.break_rule(capture, Code::CAPTURE_IMPLICIT, "the legacy stream waited for a captured event")
-            }
+            (_, Some((capture, _))) if !self.captures.contains_key(&capture) => self.refuse(
+                Code::CAPTURED_EVENT,
+                "a stream waited for an event of a capture that is over".into(),
+            ),
+            (None, Some((capture, _))) if legacy => self.break_rule(
+                capture,
+                Code::CAPTURE_IMPLICIT,
+                "the legacy stream waited for a captured event",
+            ),
             (_, Some((capture, nodes))) => self.join_capture(capture, key, &nodes),
-            (Some(mine), None) => {
-                self.break_rule(mine, Code::CAPTURE_ISOLATION, "a capture waited for an event recorded outside it")
-            }
+            (Some(mine), None) => self.break_rule(
+                mine,
+                Code::CAPTURE_ISOLATION,
+                "a capture waited for an event recorded outside it",
+            ),
             (None, None) => match at {
                 Some((stream, upto)) => self.submit(key, Op::Wait { stream, upto }),
                 None => Ok(()),
@@ -80,9 +85,16 @@ impl State {
     pub(crate) fn check_not_captured(&mut self, event: Handle) -> Result {
         let Some((capture, _)) = self.event(event)?.captured else { return Ok(()) };
         if self.captures.contains_key(&capture) {
-            return self.break_rule(capture, Code::CAPTURED_EVENT, "a captured event was queried or waited for");
+            return self.break_rule(
+                capture,
+                Code::CAPTURED_EVENT,
+                "a captured event was queried or waited for",
+            );
         }
-        self.refuse(Code::CAPTURED_EVENT, "an event last recorded in a capture was queried or waited for".into())
+        self.refuse(
+            Code::CAPTURED_EVENT,
+            "an event last recorded in a capture was queried or waited for".into(),
+        )
     }
 
     pub(crate) fn synchronise_event(&mut self, event: Handle) -> Result {

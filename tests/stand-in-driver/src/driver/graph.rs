@@ -87,7 +87,8 @@ fn order(ops: &[Op], nodes: &[(Handle, Vec<usize>)], reversed: bool) -> Arc<[Op]
     let mut done = HashSet::new();
     let mut sorted = Vec::new();
     while sorted.len() < ops.len() {
-        let ready = |index: &usize| !done.contains(index) && nodes[*index].1.iter().all(|it| done.contains(it));
+        let ready =
+            |index: &usize| !done.contains(index) && nodes[*index].1.iter().all(|it| done.contains(it));
         let Some(next) = (0..ops.len()).rev().find(ready) else { break };
         done.insert(next);
         sorted.push(ops[next].clone());
@@ -122,7 +123,8 @@ impl State {
         }
         let graph = self.graphs.get(&handle).ok_or(Code::INVALID_VALUE)?;
         if graph.allocates().any(|range| self.memory_of_exec(range)) {
-            return self.refuse(Code::INVALID_VALUE, "a graph with memory nodes has one exec at a time".into());
+            return self
+                .refuse(Code::INVALID_VALUE, "a graph with memory nodes has one exec at a time".into());
         }
         let nodes: Vec<_> = graph.nodes.iter().map(|node| (node.handle, node.after.clone())).collect();
         let ops: Vec<Op> = graph.nodes.iter().map(|node| node.op.clone()).collect();
@@ -141,7 +143,8 @@ impl State {
         let exec = self.execs.get(&handle).ok_or(Code::INVALID_VALUE)?;
         let (order, flags, last) = (exec.order.clone(), exec.flags, exec.last);
         if self.stream(key)?.context != exec.context {
-            return self.refuse(Code::INVALID_HANDLE, "a graph was launched into another context's stream".into());
+            return self
+                .refuse(Code::INVALID_HANDLE, "a graph was launched into another context's stream".into());
         }
         let allocated: Vec<Range> = allocated(order.iter()).collect();
         let left = allocated.iter().filter(|range| self.outstanding(**range)).copied();
@@ -237,10 +240,15 @@ impl State {
         Ok(handle)
     }
 
-    /// Lets the memory of graphs go that no graph, capture or exec names any more and no program still has to free.
+    /// Lets the memory of graphs go that no graph, capture or exec names any more, no program still has to free, and
+    /// no pending work can use.
     pub(crate) fn sweep_graph_memory(&mut self) {
+        if !self.memory.has_graph_memory() || self.streams.values().any(|stream| !stream.is_idle()) {
+            return;
+        }
         let graphs = self.graphs.values().chain(self.captures.values().map(|it| &it.graph));
-        let mut named: HashSet<usize> = graphs.flat_map(|graph| graph.allocates()).map(|it| it.addr).collect();
+        let mut named: HashSet<usize> =
+            graphs.flat_map(|graph| graph.allocates()).map(|it| it.addr).collect();
         named.extend(self.execs.values().flat_map(|exec| allocated(exec.ops.iter())).map(|it| it.addr));
         let unnamed = |it: &&super::memory::Allocation| {
             it.kind == Kind::Graph && !it.backed && !it.outstanding && !named.contains(&it.range().addr)

@@ -110,7 +110,9 @@ mod tests {
     #[test]
     fn other_text_is_no_image() {
         assert!(parse("hello").is_none());
-        assert!(matches!(parse(&format!("{HEADER}\nlibrary /a b.so\n")), Some(Image::Library(path)) if path == "/a b.so"));
+        assert!(
+            matches!(parse(&format!("{HEADER}\nlibrary /a b.so\n")), Some(Image::Library(path)) if path == "/a b.so")
+        );
         assert!(parse(HEADER).is_none());
     }
 }

@@ -146,10 +146,17 @@ impl State {
     pub(crate) fn run_kernel(&mut self, launch: &Launch) -> Result<(), (Code, String)> {
         let name = &launch.function.name;
         if !self.modules.contains_key(&launch.function.module) {
-            return Err((Code::ILLEGAL_ADDRESS, format!("{name}: its module was unloaded before this launch ran")));
+            return Err((
+                Code::ILLEGAL_ADDRESS,
+                format!("{name}: its module was unloaded before this launch ran"),
+            ));
         }
         let Some(host) = &launch.function.host else { return Ok(()) };
-        let pointers: Vec<(usize, usize)> = launch.function.parameters.iter().enumerate()
+        let pointers: Vec<(usize, usize)> = launch
+            .function
+            .parameters
+            .iter()
+            .enumerate()
             .filter(|(_, parameter)| parameter.pointer)
             .map(|(index, parameter)| (index, launch.pointer(parameter)))
             .filter(|(_, addr)| *addr != 0)

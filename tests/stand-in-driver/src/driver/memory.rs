@@ -61,6 +61,7 @@ pub(crate) struct Memory {
     freed_bytes: usize,
     serial: u64,
     device_bytes: usize,
+    graph_allocations: usize,
 }
 
 /// Why a pointer was refused.
@@ -87,6 +88,10 @@ impl Memory {
         self.device_bytes
     }
 
+    pub(crate) fn has_graph_memory(&self) -> bool {
+        self.graph_allocations > 0
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Allocation> {
         self.live.values()
     }
@@ -100,7 +105,13 @@ impl Memory {
     }
 
     /// Takes a block of `len` bytes, within the device's `limit` unless it is pinned.
-    pub(crate) fn allocate(&mut self, len: usize, kind: Kind, context: Handle, limit: usize) -> Result<Range> {
+    pub(crate) fn allocate(
+        &mut self,
+        len: usize,
+        kind: Kind,
+        context: Handle,
+        limit: usize,
+    ) -> Result<Range> {
         if len == 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -110,10 +121,18 @@ impl Memory {
         }
         let block = Block::new(len, FRESH).ok_or(Code::OUT_OF_MEMORY)?;
         self.device_bytes += counted;
+        self.graph_allocations += usize::from(kind == Kind::Graph);
         self.serial += 1;
         let backed = matches!(kind, Kind::Device | Kind::Pinned);
-        let allocation =
-            Allocation { block, kind, context, backed, freeing: false, outstanding: false, serial: self.serial };
+        let allocation = Allocation {
+            block,
+            kind,
+            context,
+            backed,
+            freeing: false,
+            outstanding: false,
+            serial: self.serial,
+        };
         let range = allocation.range();
         self.live.insert(range.addr, allocation);
         Ok(range)
@@ -126,6 +145,7 @@ impl Memory {
         if allocation.kind != Kind::Pinned {
             self.device_bytes -= len;
         }
+        self.graph_allocations -= usize::from(allocation.kind == Kind::Graph);
         let damage = allocation.block.damage();
         allocation.block.fill(FREED);
         self.freed_bytes += len;
@@ -191,7 +211,11 @@ impl Memory {
 
     /// The kind of the allocation that a range lies in.
     pub(crate) fn kind_at(&self, range: Range) -> Option<Kind> {
-        self.live.range(..=range.addr).next_back().filter(|(_, it)| it.serial == range.serial).map(|(_, it)| it.kind)
+        self.live
+            .range(..=range.addr)
+            .next_back()
+            .filter(|(_, it)| it.serial == range.serial)
+            .map(|(_, it)| it.kind)
     }
 
     /// Whether a range that was found earlier is still there when work on it runs.

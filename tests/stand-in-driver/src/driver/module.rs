@@ -45,7 +45,10 @@ impl State {
         };
         let found = match image {
             Image::Library(path) => kernels::open(&path).map(|kernels| {
-                kernels.into_iter().map(|(name, host)| (name, (host.parameters.clone(), Some(host)))).collect()
+                kernels
+                    .into_iter()
+                    .map(|(name, host)| (name, (host.parameters.clone(), Some(host))))
+                    .collect()
             }),
             Image::Ptx(kernels) => kernels.into_iter().map(|entry| self.with_host_code(entry)).collect(),
         };
@@ -81,8 +84,7 @@ impl State {
         let c_name = std::ffi::CString::new(name).map_err(|_| Code::INVALID_VALUE)?;
         let name = name.to_owned();
         let max_shared_bytes = SHARED_BYTES;
-        let function =
-            Function { context, module, handle, name, c_name, parameters, host, max_shared_bytes };
+        let function = Function { context, module, handle, name, c_name, parameters, host, max_shared_bytes };
         self.functions.insert(handle, Arc::new(function));
         Ok(handle)
     }

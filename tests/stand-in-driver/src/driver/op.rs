@@ -80,7 +80,8 @@ impl State {
 
     /// Whether memory is still there when work on it runs.
     pub(crate) fn check(&self, range: Range, what: &str) -> Result<(), (Code, String)> {
-        let refuse = |why| (Code::ILLEGAL_ADDRESS, format!("{what}: {} bytes at {:#x}: {why}", range.len, range.addr));
+        let refuse =
+            |why| (Code::ILLEGAL_ADDRESS, format!("{what}: {} bytes at {:#x}: {why}", range.len, range.addr));
         self.memory.check(range).map_err(refuse)
     }
 

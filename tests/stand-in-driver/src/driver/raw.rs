@@ -77,7 +77,8 @@ impl Drop for Block {
 ///
 /// Callers have checked device and pinned ends against the allocations; a pageable end is the program's promise.
 pub(crate) fn copy(dst: usize, src: usize, len: usize) {
-    let (src, dst) = (std::ptr::with_exposed_provenance::<u8>(src), std::ptr::with_exposed_provenance_mut(dst));
+    let (src, dst) =
+        (std::ptr::with_exposed_provenance::<u8>(src), std::ptr::with_exposed_provenance_mut(dst));
     // SAFETY: both ends are valid for `len` bytes by the paragraph above, and `copy` allows overlap.
     unsafe { std::ptr::copy(src, dst, len) };
 }

@@ -118,6 +118,7 @@ impl State {
             let context = stream.context;
             self.execute(context, op);
         }
+        self.sweep_graph_memory();
     }
 
     pub(crate) fn run_context(&mut self, context: Handle) {

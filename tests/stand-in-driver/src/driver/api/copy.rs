@@ -94,7 +94,9 @@ fn copy(state: &mut State, dst: Place, src: Place, len: usize, stage: bool) -> R
         return Ok(None);
     }
     let src = match (src, stage) {
-        (Place::Host(pointer), true) if matches!(end(state, &Place::Host(pointer), len)?, End::Pageable(_)) => {
+        (Place::Host(pointer), true)
+            if matches!(end(state, &Place::Host(pointer), len)?, End::Pageable(_)) =>
+        {
             End::Staged(pointer.read(len).into())
         }
         (place, _) => end(state, &place, len)?,

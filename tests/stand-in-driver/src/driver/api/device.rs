@@ -78,22 +78,22 @@ fn uuid_of(device: c_int) -> [u8; 16] {
 /// Values of a made-up device of compute capability 9.0. Attributes that are not listed are 0.
 fn attribute_value(state: &State, attribute: c_int) -> c_int {
     match attribute {
-        1 => 1024,                                  // MAX_THREADS_PER_BLOCK
-        2 | 3 => 1024,                              // MAX_BLOCK_DIM_X, _Y
-        4 => 64,                                    // MAX_BLOCK_DIM_Z
-        5 => c_int::MAX,                            // MAX_GRID_DIM_X
-        6 | 7 => 0xFFFF,                            // MAX_GRID_DIM_Y, _Z
-        8 => 48 << 10,                              // MAX_SHARED_MEMORY_PER_BLOCK
-        9 => 64 << 10,                              // TOTAL_CONSTANT_MEMORY
-        10 => 32,                                   // WARP_SIZE
-        12 => 64 << 10,                             // MAX_REGISTERS_PER_BLOCK
-        16 => 8,                                    // MULTIPROCESSOR_COUNT
-        19 | 31 | 41 => 1,                          // CAN_MAP_HOST_MEMORY, CONCURRENT_KERNELS, UNIFIED_ADDRESSING
-        39 => 2048,                                 // MAX_THREADS_PER_MULTIPROCESSOR
-        75 => 9,                                    // COMPUTE_CAPABILITY_MAJOR
-        76 => 0,                                    // COMPUTE_CAPABILITY_MINOR
-        81 => 228 << 10,                            // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
-        97 => SHARED_BYTES_OPTIN as c_int,          // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        1 => 1024,                                      // MAX_THREADS_PER_BLOCK
+        2 | 3 => 1024,                                  // MAX_BLOCK_DIM_X, _Y
+        4 => 64,                                        // MAX_BLOCK_DIM_Z
+        5 => c_int::MAX,                                // MAX_GRID_DIM_X
+        6 | 7 => 0xFFFF,                                // MAX_GRID_DIM_Y, _Z
+        8 => 48 << 10,                                  // MAX_SHARED_MEMORY_PER_BLOCK
+        9 => 64 << 10,                                  // TOTAL_CONSTANT_MEMORY
+        10 => 32,                                       // WARP_SIZE
+        12 => 64 << 10,                                 // MAX_REGISTERS_PER_BLOCK
+        16 => 8,                                        // MULTIPROCESSOR_COUNT
+        19 | 31 | 41 => 1, // CAN_MAP_HOST_MEMORY, CONCURRENT_KERNELS, UNIFIED_ADDRESSING
+        39 => 2048,        // MAX_THREADS_PER_MULTIPROCESSOR
+        75 => 9,           // COMPUTE_CAPABILITY_MAJOR
+        76 => 0,           // COMPUTE_CAPABILITY_MINOR
+        81 => 228 << 10,   // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
+        97 => SHARED_BYTES_OPTIN as c_int, // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
         115 => c_int::from(state.settings.async_alloc), // MEMORY_POOLS_SUPPORTED
         _ => 0,
     }

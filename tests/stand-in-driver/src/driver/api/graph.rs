@@ -163,7 +163,8 @@ pub(super) fn list(values: impl Iterator<Item = Handle>, out: &Out<Handle>, coun
 fn edges(graph: Handle, from: &Out<Handle>, to: &Out<Handle>, count: &Out<usize>) -> Result {
     let (state, _) = enter()?;
     let nodes = &state.graph(graph)?.nodes;
-    let pairs = nodes.iter().flat_map(|node| node.after.iter().map(|before| (nodes[*before].handle, node.handle)));
+    let pairs =
+        nodes.iter().flat_map(|node| node.after.iter().map(|before| (nodes[*before].handle, node.handle)));
     if from.is_null() || to.is_null() {
         return count.set(pairs.count());
     }

@@ -176,6 +176,7 @@ fn owned(state: &mut State, addr: usize, kinds: &[Kind]) -> Result<Range> {
 
 /// The allocation that an address lies in.
 fn find(state: &mut State, addr: usize) -> Result<Range> {
-    let found = state.memory.iter().map(|it| it.range()).find(|it| (it.addr..it.addr + it.len).contains(&addr));
+    let found =
+        state.memory.iter().map(|it| it.range()).find(|it| (it.addr..it.addr + it.len).contains(&addr));
     found.map_or_else(|| state.refuse(Code::INVALID_VALUE, format!("{addr:#x} is in no allocation")), Ok)
 }

@@ -35,6 +35,7 @@ driver_functions! {
 fn find(symbol: &Text) -> Result<Handle> {
     let name = symbol.get()?;
     let exact = |wanted: &str| super::functions().find(|function| function.probe.name == wanted);
-    let found = exact(&name).or_else(|| (2..=4).rev().find_map(|version| exact(&format!("{name}_v{version}"))));
+    let found =
+        exact(&name).or_else(|| (2..=4).rev().find_map(|version| exact(&format!("{name}_v{version}"))));
     found.map(|function| (function.address)()).ok_or(Code::NOT_FOUND)
 }
