@@ -5,8 +5,8 @@ fn main() {
     println!("cargo:rerun-if-changed=src");
     println!("cargo:rerun-if-changed=host");
     println!("cargo:rerun-if-changed=build.rs");
-    // A dlopen of this name finds a library that is loaded already under it (see the crate's manual, "Loading").
-    // The file itself is never called that, so no search path can turn it up by accident.
+    // A dlopen of this name finds a library that is loaded already under it (see the crate's manual,
+    // "Loading"). The file itself is never called that, so no search path can turn it up by accident.
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so");
     }

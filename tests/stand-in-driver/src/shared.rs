@@ -1,4 +1,5 @@
-//! What the two halves of the crate say to each other: plain C types, passed through the driver's `stand_in_*` symbols.
+//! What the two halves of the crate say to each other: plain C types, passed through the driver's
+//! `stand_in_*` symbols.
 use std::ffi::{c_char, c_int, c_void};
 
 /// Identifies the sources that a half was compiled from.
@@ -6,9 +7,9 @@ pub(crate) const BUILD_ID: &str = env!("STAND_IN_BUILD_ID");
 
 /// Handles and bytes that are alive, per kind. All zero after a clean shutdown.
 ///
-/// What a context still owned when it was destroyed stays counted here, because a program that relies on that leaks
-/// for as long as it lives. The exception is a context that an error had poisoned: there the driver refuses every
-/// call that would have freed something.
+/// What a context still owned when it was destroyed stays counted here, because a program that relies on that
+/// leaks for as long as it lives. The exception is a context that an error had poisoned: there the driver
+/// refuses every call that would have freed something.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Live {

@@ -10,8 +10,8 @@ pub(super) fn candidates() -> Vec<PathBuf> {
     if let Some(profile) = Path::new(env!("OUT_DIR")).ancestors().nth(3) {
         folders.push(profile.to_path_buf());
     }
-    // Programs are in TARGET/PROFILE, tests in its `deps`, examples in its `examples`. A whole target folder can have
-    // been moved since it was built.
+    // Programs are in TARGET/PROFILE, tests in its `deps`, examples in its `examples`. A whole target folder
+    // can have been moved since it was built.
     if let Ok(program) = std::env::current_exe() {
         folders.extend(program.ancestors().skip(1).take(2).map(Path::to_path_buf));
     }
@@ -26,8 +26,8 @@ pub(super) fn candidates() -> Vec<PathBuf> {
     found
 }
 
-/// Asks cargo to build the cdylib and to say where it put it. For programs that do not come out of this workspace's
-/// target folder; under `cargo test` the file is always there.
+/// Asks cargo to build the cdylib and to say where it put it. For programs that do not come out of this
+/// workspace's target folder; under `cargo test` the file is always there.
 pub(super) fn build() -> Result<PathBuf, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--lib", "--message-format=json"]);

@@ -23,7 +23,8 @@ const HEADERS: &[(&str, &str)] = &[
     ("cuda_host/warp.h", include_str!("../../host/cuda_host/warp.h")),
 ];
 
-/// `-ffp-contract=off`: what a kernel rounds twice is rounded twice. A GPU's compiler fuses unless it is told not to.
+/// `-ffp-contract=off`: what a kernel rounds twice is rounded twice. A GPU's compiler fuses unless it is told
+/// not to.
 const FLAGS: &[&str] = &[
     "-std=c++17",
     "-O2",
@@ -91,8 +92,8 @@ impl Compiler {
         self
     }
 
-    /// Compiles a `.cu` file. The result is kept, and found again while the source, what it includes, the compiler
-    /// and its arguments are the same.
+    /// Compiles a `.cu` file. The result is kept, and found again while the source, what it includes, the
+    /// compiler and its arguments are the same.
     pub fn compile(&self, source: &Path) -> Result<KernelLibrary, CompileError> {
         let text =
             std::fs::read_to_string(source).map_err(|error| CompileError::File(source.into(), error))?;
@@ -114,12 +115,12 @@ impl Compiler {
             command.args(["-x", "c++", "-"]);
             command
         };
-        // What the preprocessor makes of it is what the result depends on.
+        // The result depends on what the preprocessor makes of the text, and on the text's line numbers.
         let mut preprocess = command();
-        preprocess.arg("-E");
+        preprocess.args(["-E", "-P"]);
         let expanded = run(preprocess, &text)?;
         let mut hash = DefaultHasher::new();
-        (&expanded, FLAGS, &self.arguments, &self.version).hash(&mut hash);
+        (&text, &expanded, FLAGS, &self.arguments, &self.version).hash(&mut hash);
         let path = cache.join(format!("kernels-{:016x}.so", hash.finish()));
         if !path.is_file() {
             let partial = unique(&path);

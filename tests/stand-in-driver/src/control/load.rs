@@ -121,7 +121,8 @@ fn loaded_already(_name: &str) -> bool {
     false
 }
 
-/// Whether the file is a stand-in driver of the sources that this code is from. One of others is unloaded again.
+/// Whether the file is a stand-in driver of the sources that this code is from. One of others is unloaded
+/// again.
 fn is_of_this_build(path: &Path) -> bool {
     if !path.is_file() {
         return false;
@@ -132,7 +133,8 @@ fn is_of_this_build(path: &Path) -> bool {
 }
 
 fn build_id(library: &Library) -> Option<String> {
-    // SAFETY: the symbol's type is the one that this crate exports it with; in no other library is there such a name.
+    // SAFETY: the symbol's type is the one that this crate exports it with; in no other library is there such
+    // a name.
     let function = unsafe { library.get::<BuildIdFn>(b"stand_in_build_id") }.ok()?;
     // SAFETY: `collect` passes a sink and the context that it expects.
     let lines = collect(|context, sink| unsafe { function(context, sink) });
@@ -140,7 +142,8 @@ fn build_id(library: &Library) -> Option<String> {
 }
 
 fn symbols(library: &Library) -> Result<Symbols, libloading::Error> {
-    // SAFETY: each symbol's type is the one that this crate exports it with; the build number has been compared.
+    // SAFETY: each symbol's type is the one that this crate exports it with; the build number has been
+    // compared.
     unsafe {
         Ok(Symbols {
             reset: *library.get(b"stand_in_reset")?,
@@ -158,8 +161,8 @@ fn symbols(library: &Library) -> Result<Symbols, libloading::Error> {
 /// Gathers what a listing function tells its sink.
 pub(super) fn collect(list: impl FnOnce(*mut c_void, Sink)) -> Vec<(String, u64)> {
     extern "C" fn sink(context: *mut c_void, text: *const u8, len: usize, number: u64) {
-        // SAFETY: the driver passes on the context that `collect` gave, which points to this vector, and a text that
-        // is valid for the length during the call.
+        // SAFETY: the driver passes on the context that `collect` gave, which points to this vector, and a
+        // text that is valid for the length during the call.
         let (lines, text) =
             unsafe { (&mut *context.cast::<Vec<(String, u64)>>(), std::slice::from_raw_parts(text, len)) };
         lines.push((String::from_utf8_lossy(text).into_owned(), number));

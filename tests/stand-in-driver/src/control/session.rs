@@ -16,7 +16,8 @@ pub struct Session<'d> {
 }
 
 impl Driver {
-    /// Waits for the running session to end, then resets the driver. Drop what cudarc made before the session.
+    /// Waits for the running session to end, then resets the driver. Drop what cudarc made before the
+    /// session.
     ///
     /// # Panics
     ///

@@ -21,8 +21,8 @@ impl Driver {
         &self.path
     }
 
-    /// Starts over: no handles, default settings, no counts, no ordered failures. What cudarc still holds is void, so
-    /// let go of it before.
+    /// Starts over: no handles, default settings, no counts, no ordered failures. What cudarc still holds is
+    /// void, so let go of it before.
     pub fn reset(&self) {
         (self.symbols.reset)();
     }
@@ -46,8 +46,8 @@ impl Driver {
         self.counts().values().sum()
     }
 
-    /// Makes the `nth` call of a function from now (1 is the next one) return `code` instead of doing anything. Codes
-    /// 700, 710 and 719 also poison the thread's context, as they would.
+    /// Makes the `nth` call of a function from now (1 is the next one) return `code` instead of doing
+    /// anything. Codes 700, 710 and 719 also poison the thread's context, as they would.
     ///
     /// # Panics
     ///
@@ -84,8 +84,8 @@ impl Driver {
         live
     }
 
-    /// What was refused or went wrong since the last reset, in words, oldest first; then what is written outside
-    /// allocations at this moment.
+    /// What was refused or went wrong since the last reset, in words, oldest first; then what is written
+    /// outside allocations at this moment.
     pub fn faults(&self) -> Vec<String> {
         // SAFETY: `collect` passes a sink and the context that it expects.
         let lines = collect(|context, sink| unsafe { (self.symbols.faults)(context, sink) });
@@ -97,7 +97,8 @@ impl Driver {
         assert_eq!(refused, 0, "{setting:?} cannot be set here (in a host function?)");
     }
 
-    /// Whether work waits in its stream until something waits for it (the default), or runs when it is enqueued.
+    /// Whether work waits in its stream until something waits for it (the default), or runs when it is
+    /// enqueued.
     pub fn set_lazy(&self, lazy: bool) {
         self.set(Setting::Lazy, lazy.into());
     }
@@ -117,31 +118,32 @@ impl Driver {
         self.set(Setting::MemoryBytes, bytes);
     }
 
-    /// Whether devices say that they have stream-ordered allocation (true); cudarc asks when a context is made.
+    /// Whether devices say that they have stream-ordered allocation (true); cudarc asks when a context is
+    /// made.
     pub fn set_async_alloc(&self, supported: bool) {
         self.set(Setting::AsyncAlloc, supported.into());
     }
 
-    /// Whether a launch of a kernel without host code is accepted and does nothing (false: it is refused). For
-    /// counting and timing calls where no compiler is needed.
+    /// Whether a launch of a kernel without host code is accepted and does nothing (false: it is refused).
+    /// For counting and timing calls where no compiler is needed.
     pub fn set_noop_kernels(&self, accepted: bool) {
         self.set(Setting::NoopKernels, accepted.into());
     }
 
-    /// Whether the threads of a block run from the last to the first (false). A kernel that gives other numbers then
-    /// lacks a barrier.
+    /// Whether the threads of a block run from the last to the first (false). A kernel that gives other
+    /// numbers then lacks a barrier.
     pub fn set_reversed_threads(&self, reversed: bool) {
         self.set(Setting::ReversedThreads, reversed.into());
     }
 
-    /// Whether graphs that are instantiated from now on run the last captured of their ready nodes first (false). A
-    /// graph that gives other numbers then lacks an edge.
+    /// Whether graphs that are instantiated from now on run the last captured of their ready nodes first
+    /// (false). A graph that gives other numbers then lacks an edge.
     pub fn set_reversed_graphs(&self, reversed: bool) {
         self.set(Setting::ReversedGraphs, reversed.into());
     }
 
-    /// Gives PTX modules host code: a kernel that they name and the library has is run from the library. It lasts
-    /// until the next reset.
+    /// Gives PTX modules host code: a kernel that they name and the library has is run from the library. It
+    /// lasts until the next reset.
     pub fn register_kernels(&self, library: &KernelLibrary) -> Result<(), String> {
         let path =
             CString::new(library.path().to_string_lossy().as_bytes()).map_err(|error| error.to_string())?;

@@ -1,4 +1,5 @@
-//! From a `.cu` source to C++ for the host: the few places where CUDA's grammar is not C++'s, and the kernels' names.
+//! From a `.cu` source to C++ for the host: the few places where CUDA's grammar is not C++'s, and the
+//! kernels' names.
 
 /// A source that the host's compiler takes, line for line the original with lines before and behind.
 pub(super) struct Translated {
@@ -20,7 +21,8 @@ pub(super) fn translate(source: &str, name: &str) -> Result<Translated, String> 
     Ok(Translated { text, kernels })
 }
 
-/// The text with comments and the insides of string and character literals blanked; every byte keeps its place.
+/// The text with comments and the insides of string and character literals blanked; every byte keeps its
+/// place.
 fn blank_comments_and_strings(source: &str) -> String {
     let bytes = source.as_bytes();
     let mut out = bytes.to_vec();
@@ -29,8 +31,8 @@ fn blank_comments_and_strings(source: &str) -> String {
         let rest = &source[at..];
         let (skip, len) = if rest.starts_with("//") {
             (0, rest.find('\n').unwrap_or(rest.len()))
-        } else if rest.starts_with("/*") {
-            (0, rest[2..].find("*/").map_or(rest.len(), |end| end + 4))
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            (0, comment.find("*/").map_or(rest.len(), |end| end + 4))
         } else if rest.starts_with('"') {
             (1, literal_len(rest, '"'))
         } else if rest.starts_with('\'') && !digit_before(source, at) {

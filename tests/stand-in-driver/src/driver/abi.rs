@@ -1,8 +1,9 @@
 //! Pointers that cross the driver's C interface, each with the one place where it is followed.
 //!
-//! The driver's functions take these types where the C header has a bare pointer. All of them are transparent, so the
-//! calling convention is the pointer's. Whoever calls a driver function promises what the CUDA headers demand of the
-//! argument (valid for the access or null); every SAFETY comment below rests on that promise.
+//! The driver's functions take these types where the C header has a bare pointer. All of them are
+//! transparent, so the calling convention is the pointer's. Whoever calls a driver function promises what the
+//! CUDA headers demand of the argument (valid for the access or null); every SAFETY comment below rests on
+//! that promise.
 use super::codes::{Code, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -85,7 +86,8 @@ impl Text {
     }
 }
 
-/// Host memory that a copy reads or writes, or a module image: an address whose extent another argument gives.
+/// Host memory that a copy reads or writes, or a module image: an address whose extent another argument
+/// gives.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct HostPtr(*const c_void);
@@ -107,8 +109,8 @@ impl HostPtr {
             return None;
         }
         for (index, expected) in b"\x7fELF".iter().enumerate() {
-            // SAFETY: a module image is a binary, longer than four bytes, or nul-terminated text. All bytes before
-            // this one matched the start of a binary, so none was the nul.
+            // SAFETY: a module image is a binary, longer than four bytes, or nul-terminated text. All bytes
+            // before this one matched the start of a binary, so none was the nul.
             if unsafe { self.0.cast::<u8>().add(index).read() } != *expected {
                 return Text(self.0.cast()).get().ok();
             }
@@ -135,8 +137,8 @@ impl Params {
             return Err(Code::INVALID_VALUE);
         }
         for (index, (offset, size)) in layout.iter().enumerate() {
-            // SAFETY: the caller of a launch passes as many pointers as the kernel has parameters, each to a value of
-            // the parameter's size; a null among them is refused before it is followed.
+            // SAFETY: the caller of a launch passes as many pointers as the kernel has parameters, each to a
+            // value of the parameter's size; a null among them is refused before it is followed.
             let source = unsafe { self.0.add(index).read() };
             if source.is_null() {
                 return Err(Code::INVALID_VALUE);

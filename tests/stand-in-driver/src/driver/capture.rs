@@ -1,8 +1,9 @@
 //! Stream capture: who may do what while one runs, and how it grows, breaks and ends.
 //!
-//! The rules are those of the CUDA programming guide ("prohibited and unhandled operations") and of the reference
-//! pages of cuStreamBeginCapture, cuStreamEndCapture and cuThreadExchangeStreamCaptureMode. Where these leave a case
-//! open, the stand-in takes the stricter reading: a broken rule invalidates every capture that it touches.
+//! The rules are those of the CUDA programming guide ("prohibited and unhandled operations") and of the
+//! reference pages of cuStreamBeginCapture, cuStreamEndCapture and cuThreadExchangeStreamCaptureMode. Where
+//! these leave a case open, the stand-in takes the stricter reading: a broken rule invalidates every capture
+//! that it touches.
 use super::abi::Handle;
 use super::codes::{Code, Result};
 use super::context::legacy_stream;
@@ -88,8 +89,8 @@ impl State {
         Ok(())
     }
 
-    /// The handle of the finished graph, or the rule that was broken. Either way the capture is over, unless the call
-    /// came from another stream or thread than it must.
+    /// The handle of the finished graph, or the rule that was broken. Either way the capture is over, unless
+    /// the call came from another stream or thread than it must.
     pub(crate) fn end_capture(&mut self, key: Handle) -> Result<Handle> {
         let Some(handle) = self.stream(key)?.capture else {
             return self.refuse(Code::ILLEGAL_STATE, "the stream is not being captured".into());
@@ -164,8 +165,8 @@ impl State {
         self.refuse(code, why.to_owned())
     }
 
-    /// A call that may wait for the device or change its memory ("potentially unsafe"): prohibited by every capture
-    /// that the calling thread must respect.
+    /// A call that may wait for the device or change its memory ("potentially unsafe"): prohibited by every
+    /// capture that the calling thread must respect.
     pub(crate) fn check_unsafe_call(&mut self, what: &str) -> Result {
         let (me, mine) = (std::thread::current().id(), self.thread_mode());
         let prohibits = |capture: &Capture| match mine {

@@ -37,6 +37,8 @@ pub(crate) struct Exec {
     ops: Vec<Op>,
     /// What a launch enqueues: `ops` in the order in which they run.
     order: Arc<[Op]>,
+    /// Whether a node allocates or frees memory.
+    has_memory: bool,
     /// The last launch: one exec never runs beside itself.
     last: Option<(Handle, u64)>,
 }
@@ -78,8 +80,8 @@ fn allocated<'a>(ops: impl Iterator<Item = &'a Op>) -> impl Iterator<Item = Rang
     ops.filter_map(|op| if let Op::Alloc(range) = op { Some(*range) } else { None })
 }
 
-/// Puts the nodes in the order in which they run. Branches that do not depend on each other have no order; reversed,
-/// the last one captured runs first, which shows a missing edge.
+/// Puts the nodes in the order in which they run. Branches that do not depend on each other have no order;
+/// reversed, the last one captured runs first, which shows a missing edge.
 fn order(ops: &[Op], nodes: &[(Handle, Vec<usize>)], reversed: bool) -> Arc<[Op]> {
     if !reversed {
         return ops.into();
@@ -129,7 +131,8 @@ impl State {
         let nodes: Vec<_> = graph.nodes.iter().map(|node| (node.handle, node.after.clone())).collect();
         let ops: Vec<Op> = graph.nodes.iter().map(|node| node.op.clone()).collect();
         let order = order(&ops, &nodes, self.settings.reversed_graphs);
-        let exec = Exec { context: graph.context, flags, nodes, ops, order, last: None };
+        let has_memory = ops.iter().any(|op| matches!(op, Op::Alloc(_) | Op::Free(_)));
+        let exec = Exec { context: graph.context, flags, nodes, ops, order, has_memory, last: None };
         let handle = self.new_handle();
         self.execs.insert(handle, exec);
         Ok(handle)
@@ -141,22 +144,36 @@ impl State {
 
     pub(crate) fn launch_graph(&mut self, handle: Handle, key: Handle) -> Result {
         let exec = self.execs.get(&handle).ok_or(Code::INVALID_VALUE)?;
-        let (order, flags, last) = (exec.order.clone(), exec.flags, exec.last);
+        let (order, last, has_memory) = (exec.order.clone(), exec.last, exec.has_memory);
         if self.stream(key)?.context != exec.context {
             return self
                 .refuse(Code::INVALID_HANDLE, "a graph was launched into another context's stream".into());
-        }
-        let allocated: Vec<Range> = allocated(order.iter()).collect();
-        let left = allocated.iter().filter(|range| self.outstanding(**range)).copied();
-        let left: Vec<Range> = left.collect();
-        if !left.is_empty() && flags & AUTO_FREE == 0 {
-            let why = "a graph was launched again before the memory of its last launch was freed";
-            return self.refuse(Code::INVALID_VALUE, why.into());
         }
         if let Some((stream, upto)) = last
             && stream != key
         {
             self.submit(key, Op::Wait { stream, upto })?;
+        }
+        if has_memory {
+            self.prepare_memory(handle, key, &order)?;
+        }
+        self.submit(key, Op::Graph(order))?;
+        let tail = self.stream(key)?.tail();
+        if let Some(exec) = self.execs.get_mut(&handle) {
+            exec.last = Some((key, tail));
+        }
+        Ok(())
+    }
+
+    /// What a launch of a graph with memory nodes needs: the memory of its last launch is freed, or is freed
+    /// now.
+    fn prepare_memory(&mut self, exec: Handle, key: Handle, order: &[Op]) -> Result {
+        let flags = self.execs.get(&exec).ok_or(Code::INVALID_VALUE)?.flags;
+        let allocated: Vec<Range> = allocated(order.iter()).collect();
+        let left: Vec<Range> = allocated.iter().filter(|range| self.outstanding(**range)).copied().collect();
+        if !left.is_empty() && flags & AUTO_FREE == 0 {
+            let why = "a graph was launched again before the memory of its last launch was freed";
+            return self.refuse(Code::INVALID_VALUE, why.into());
         }
         for range in left {
             self.submit(key, Op::Free(range))?;
@@ -164,11 +181,6 @@ impl State {
         self.set_outstanding(&allocated, true);
         let freed = order.iter().filter_map(|op| if let Op::Free(range) = op { Some(*range) } else { None });
         self.set_outstanding(&freed.collect::<Vec<_>>(), false);
-        self.submit(key, Op::Graph(order))?;
-        let tail = self.stream(key)?.tail();
-        if let Some(exec) = self.execs.get_mut(&handle) {
-            exec.last = Some((key, tail));
-        }
         Ok(())
     }
 
@@ -184,8 +196,8 @@ impl State {
         }
     }
 
-    /// Takes over another graph's work where node by node type and edges agree. `None`: done; else the node that
-    /// differs, if it is a single one.
+    /// Takes over another graph's work where node by node type and edges agree. `None`: done; else the node
+    /// that differs, if it is a single one.
     pub(crate) fn update_exec(&mut self, exec: Handle, graph: Handle) -> Result<Option<Handle>> {
         let new = self.graphs.get(&graph).ok_or(Code::INVALID_VALUE)?;
         let old = self.execs.get(&exec).ok_or(Code::INVALID_VALUE)?;
@@ -240,8 +252,8 @@ impl State {
         Ok(handle)
     }
 
-    /// Lets the memory of graphs go that no graph, capture or exec names any more, no program still has to free, and
-    /// no pending work can use.
+    /// Lets the memory of graphs go that no graph, capture or exec names any more, no program still has to
+    /// free, and no pending work can use.
     pub(crate) fn sweep_graph_memory(&mut self) {
         if !self.memory.has_graph_memory() || self.streams.values().any(|stream| !stream.is_idle()) {
             return;

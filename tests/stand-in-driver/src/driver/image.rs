@@ -1,4 +1,5 @@
-//! What `cuModuleLoadData` gets: PTX text, or the stand-in's own image that names a library of compiled kernels.
+//! What `cuModuleLoadData` gets: PTX text, or the stand-in's own image that names a library of compiled
+//! kernels.
 use super::kernels::Parameter;
 
 /// First line of the stand-in's own image. A real driver refuses it: it is no PTX.

@@ -81,7 +81,8 @@ pub(crate) fn open(path: &str) -> Result<Vec<(String, HostKernel)>, String> {
     let failed = |error: libloading::Error| format!("{path}: {error}");
     // SAFETY: the library's initialisers fill its table of kernels and nothing else.
     let library = Arc::new(unsafe { libloading::Library::new(path) }.map_err(failed)?);
-    // SAFETY: the host header defines these symbols with these types; the number says for which layout of the structs.
+    // SAFETY: the host header defines these symbols with these types; the number says for which layout of the
+    // structs.
     let (abi, kernels, fault) = unsafe {
         let abi = *library.get::<AbiFn>(b"cuda_host_abi").map_err(failed)?;
         let kernels = *library.get::<KernelsFn>(b"cuda_host_kernels").map_err(failed)?;
@@ -92,10 +93,12 @@ pub(crate) fn open(path: &str) -> Result<Vec<(String, HostKernel)>, String> {
         return Err(format!("{path} was compiled for another version of the stand-in driver"));
     }
     let mut count = 0;
-    // SAFETY: the function writes the number of kernels and returns its table, which lives as long as the library.
+    // SAFETY: the function writes the number of kernels and returns its table, which lives as long as the
+    // library.
     let table = unsafe { std::slice::from_raw_parts(kernels(&mut count), count as usize) };
     let read = |kernel: &CKernel| {
-        // SAFETY: a kernel's name is a string literal, its parameters an array of the given length, in the library.
+        // SAFETY: a kernel's name is a string literal, its parameters an array of the given length, in the
+        // library.
         let (name, params) = unsafe {
             let params = std::slice::from_raw_parts(kernel.params, kernel.param_count as usize);
             (CStr::from_ptr(kernel.name), params)
@@ -173,9 +176,10 @@ impl State {
             reversed: u32::from(self.settings.reversed_threads),
             params: launch.pointers.as_ptr().cast(),
         };
-        // SAFETY: the library was compiled for this layout of the struct; the parameters have the sizes of its own
-        // table and outlive the call. Kernels run one at a time, under the driver's lock. A kernel that follows a
-        // pointer out of bounds is undefined behaviour of the tested program; what of it can be seen is, just below.
+        // SAFETY: the library was compiled for this layout of the struct; the parameters have the sizes of
+        // its own table and outlive the call. Kernels run one at a time, under the driver's lock. A kernel
+        // that follows a pointer out of bounds is undefined behaviour of the tested program; what of it can
+        // be seen is, just below.
         let code = unsafe { (host.run)(&raw const c_launch) };
         if code != 0 {
             // SAFETY: the library returns a nul-terminated text that lives until its next launch.

@@ -1,7 +1,8 @@
 //! Device and pinned memory: host memory with an owner, a state, red zones and poison.
 //!
-//! A freed block keeps its address for a while (the quarantine), filled with poison, so that a stale pointer is told
-//! apart from a foreign one and a late write is seen. Blocks leave the quarantine oldest first once it is full.
+//! A freed block keeps its address for a while (the quarantine), filled with poison, so that a stale pointer
+//! is told apart from a foreign one and a late write is seen. Blocks leave the quarantine oldest first once
+//! it is full.
 use super::abi::Handle;
 use super::codes::{Code, Result};
 use super::raw::Block;
@@ -26,7 +27,8 @@ pub(crate) enum Kind {
     Pinned,
 }
 
-/// A range inside one allocation. The serial number tells the allocation from a later one at the same address.
+/// A range inside one allocation. The serial number tells the allocation from a later one at the same
+/// address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) addr: usize,
@@ -138,7 +140,8 @@ impl Memory {
         Ok(range)
     }
 
-    /// Ends an allocation: its bytes become poison and it goes to the quarantine. Says what was written outside it.
+    /// Ends an allocation: its bytes become poison and it goes to the quarantine. Says what was written
+    /// outside it.
     pub(crate) fn release(&mut self, addr: usize) -> std::result::Result<(), Option<String>> {
         let mut allocation = self.live.remove(&addr).ok_or(None)?;
         let len = allocation.block.len();
@@ -191,7 +194,8 @@ impl Memory {
         Ok(Range { addr, len, serial: allocation.serial })
     }
 
-    /// Whether an address that a kernel gets lies in memory that is there when it runs, or at the very end of it.
+    /// Whether an address that a kernel gets lies in memory that is there when it runs, or at the very end of
+    /// it.
     pub(crate) fn find_live(&self, addr: usize) -> std::result::Result<(), Refusal> {
         match self.live.range(..=addr).next_back() {
             Some((base, it)) if addr <= base + it.block.len() => match it.backed {

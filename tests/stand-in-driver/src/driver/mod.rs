@@ -1,5 +1,5 @@
-//! The driver side: what the cdylib exports. Nothing in here is called from Rust; cudarc comes in through `api`, the
-//! tests through `control_symbols`.
+//! The driver side: what the cdylib exports. Nothing in here is called from Rust; cudarc comes in through
+//! `api`, the tests through `control_symbols`.
 mod abi;
 mod api;
 mod capture;

@@ -15,8 +15,11 @@ pub(crate) const SHARED_BYTES_OPTIN: u32 = 227 << 10;
 
 pub(crate) struct Module {
     pub(crate) context: Handle,
-    kernels: HashMap<String, (Arc<[Parameter]>, Option<HostKernel>)>,
+    kernels: HashMap<String, Entry>,
 }
+
+/// A kernel of a module: its parameters, and its host code if there is any.
+type Entry = (Arc<[Parameter]>, Option<HostKernel>);
 
 pub(crate) struct Function {
     pub(crate) context: Handle,
@@ -65,7 +68,7 @@ impl State {
     fn with_host_code(
         &self,
         (name, parameters): (String, Vec<Parameter>),
-    ) -> std::result::Result<(String, (Arc<[Parameter]>, Option<HostKernel>)), String> {
+    ) -> std::result::Result<(String, Entry), String> {
         let Some(host) = self.kernels.get(&name) else { return Ok((name, (parameters.into(), None))) };
         let place = |it: &Parameter| (it.offset, it.size);
         if !host.parameters.iter().map(place).eq(parameters.iter().map(place)) {

@@ -33,7 +33,8 @@ pub(crate) enum Op {
 }
 
 impl State {
-    /// Runs one piece of work. What it does wrong poisons the context; work behind it in a poisoned context is void.
+    /// Runs one piece of work. What it does wrong poisons the context; work behind it in a poisoned context
+    /// is void.
     pub(crate) fn execute(&mut self, context: Handle, op: Op) {
         if self.outcome(context).is_err() {
             return;
@@ -54,7 +55,8 @@ impl State {
             }
             Op::Host { function, data } => {
                 let data = std::ptr::with_exposed_provenance_mut::<c_void>(data);
-                // SAFETY: the program gave the function and its argument to `cuLaunchHostFunc` to be called like this.
+                // SAFETY: the program gave the function and its argument to `cuLaunchHostFunc` to be called
+                // like this.
                 as_host_function(|| unsafe { function(data) });
                 Ok(())
             }

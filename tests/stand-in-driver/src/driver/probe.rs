@@ -102,8 +102,8 @@ macro_rules! driver_functions {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {
         $(
             $(#[$doc])*
-            // SAFETY: the symbol is one of the CUDA driver's, with the driver's signature. The crate is never linked
-            // into a program that links the real driver: cudarc looks its functions up at run time.
+            // SAFETY: the symbol is one of the CUDA driver's, with the driver's signature. The crate is never
+            // linked into a program that links the real driver: cudarc looks its functions up at run time.
             #[unsafe(no_mangle)]
             extern "C" fn $name($($arg: $type),*) -> std::ffi::c_int {
                 probes::$name.call(|| $body)

@@ -40,8 +40,9 @@ impl Block {
     }
 
     fn all(&self) -> &[u8] {
-        // SAFETY: the allocation is this long, is initialised since `new`, and outlives the borrow. Work that writes
-        // to it through raw addresses runs under the driver's lock, as does everything that holds such a slice.
+        // SAFETY: the allocation is this long, is initialised since `new`, and outlives the borrow. Work that
+        // writes to it through raw addresses runs under the driver's lock, as does everything that holds such
+        // a slice.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
     }
 
@@ -75,7 +76,8 @@ impl Drop for Block {
 
 /// Copies between two addresses, which may overlap.
 ///
-/// Callers have checked device and pinned ends against the allocations; a pageable end is the program's promise.
+/// Callers have checked device and pinned ends against the allocations; a pageable end is the program's
+/// promise.
 pub(crate) fn copy(dst: usize, src: usize, len: usize) {
     let (src, dst) =
         (std::ptr::with_exposed_provenance::<u8>(src), std::ptr::with_exposed_provenance_mut(dst));

@@ -120,8 +120,8 @@ pub(crate) fn lock() -> Result<Guard> {
     Ok(Guard(guard))
 }
 
-/// Locks the state for a call that needs a current context, and says which one that is. A poisoned context answers
-/// with its error.
+/// Locks the state for a call that needs a current context, and says which one that is. A poisoned context
+/// answers with its error.
 pub(crate) fn enter() -> Result<(Guard, Handle)> {
     let state = lock()?;
     let current = context::current(&state).ok_or(Code::INVALID_CONTEXT)?;
@@ -160,7 +160,8 @@ impl State {
         *self = Self { epoch: self.epoch + 1, handles: self.handles, ..Self::default() };
     }
 
-    /// Ends a context for all purposes but its destruction: pending work is dropped, later calls return `code`.
+    /// Ends a context for all purposes but its destruction: pending work is dropped, later calls return
+    /// `code`.
     pub(crate) fn poison(&mut self, context: Handle, code: Code, why: String) {
         self.faults.push(format!("error {}: {why}", code.0));
         if let Some(context) = self.contexts.get_mut(&context) {

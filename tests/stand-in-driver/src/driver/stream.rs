@@ -65,7 +65,8 @@ impl State {
         self.streams.get(&key).ok_or(Code::INVALID_HANDLE)
     }
 
-    /// Adds work to a stream: to its capture if it has one, else to its queue. In eager mode the queue runs at once.
+    /// Adds work to a stream: to its capture if it has one, else to its queue. In eager mode the queue runs
+    /// at once.
     pub(crate) fn submit(&mut self, key: Handle, op: Op) -> Result {
         let stream = self.stream(key)?;
         let context = stream.context;
@@ -143,7 +144,8 @@ impl State {
         }
     }
 
-    /// Answers a query: not ready while there is work, of which one operation runs so that polling comes to an end.
+    /// Answers a query: not ready while there is work, of which one operation runs so that polling comes to
+    /// an end.
     pub(crate) fn poll(&mut self, key: Handle, upto: u64) -> Result {
         let stream = self.stream(key)?;
         let (context, next) = (stream.context, stream.done + 1);
@@ -155,7 +157,8 @@ impl State {
         Err(Code::NOT_READY)
     }
 
-    /// Removes a stream once its work has run. A capture that it takes part in ends with its origin, or is invalid.
+    /// Removes a stream once its work has run. A capture that it takes part in ends with its origin, or is
+    /// invalid.
     pub(crate) fn destroy_stream(&mut self, key: Handle) -> Result {
         if let Some(capture) = self.stream(key)?.capture {
             self.invalidate(capture, "a stream of the capture was destroyed");

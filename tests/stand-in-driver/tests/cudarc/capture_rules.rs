@@ -1,4 +1,5 @@
-//! Each of the capture errors 900 to 908, provoked through cudarc, and what is left of the capture afterwards.
+//! Each of the capture errors 900 to 908, provoked through cudarc, and what is left of the capture
+//! afterwards.
 use super::*;
 use cudarc::driver::CudaEvent;
 
@@ -119,6 +120,7 @@ fn every_kind_of_unsafe_call_is_prohibited() {
         ("pinned memory", &|| code(unsafe { context.alloc_pinned::<u8>(8) })),
         ("synchronous copy", &|| {
             let (pointer, mut byte) = (cudarc::driver::DevicePtr::device_ptr(&data, &other).0, [0u8; 8]);
+            // SAFETY: the source is eight bytes long.
             code(unsafe { cudarc::driver::result::memcpy_dtoh_sync(&mut byte, pointer) })
         }),
         ("wait for another stream", &|| code(other.synchronize())),

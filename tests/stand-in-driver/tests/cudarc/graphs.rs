@@ -95,7 +95,8 @@ fn memory_allocated_in_a_capture_is_there_between_its_nodes_only() {
         graph.launch().expect("launch");
         stream.synchronize().expect("wait");
     }
-    // SAFETY: both pointers are valid in type and size; the source is not there any more, which the copy finds.
+    // SAFETY: both pointers are valid in type and size; the source is not there any more, which the copy
+    // finds.
     let late = unsafe {
         let to = output.device_ptr_mut(&stream).0;
         cudarc::driver::result::memcpy_dtod_async(to, inner, 8, stream.cu_stream())

@@ -46,8 +46,8 @@ fn scenario() -> Result<Vec<u32>, DriverError> {
     stream.clone_dtoh(&output)
 }
 
-/// Whichever call fails: an error or the right numbers, and the next run works. Leaks are cudarc's here (it does not
-/// retry a failed free, nor end a capture that it began), so they are not asked for.
+/// Whichever call fails: an error or the right numbers, and the next run works. Leaks are cudarc's here (it
+/// does not retry a failed free, nor end a capture that it began), so they are not asked for.
 #[test]
 fn each_call_of_a_scenario_can_be_made_to_fail() {
     let session = session();

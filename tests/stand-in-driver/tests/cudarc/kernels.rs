@@ -214,3 +214,52 @@ fn ptx_gets_the_host_code_that_was_registered_for_its_names() {
     let other = PTX.replace(".u64 .ptr .global .align 4", ".u32");
     assert_eq!(code(context.load_module(Ptx::from_src(other))), 200, "not the parameters of the host code");
 }
+
+#[test]
+fn kernel_nodes_show_their_parameters_and_take_new_ones() {
+    let Some(library) = compiled("kernel_nodes_show_their_parameters_and_take_new_ones") else { return };
+    let _session = session();
+    let (context, stream) = start();
+    let module = context.load_module(Ptx::from_src(library.image())).expect("a module");
+    let reverse = module.load_function("reverse").expect("the kernel");
+    let mut data = stream.clone_htod(&[1u32, 2, 3, 4]).expect("memory");
+    stream.synchronize().expect("wait");
+    stream.begin_capture(THREAD_LOCAL).expect("begin");
+    let mut launch = stream.launch_builder(&reverse);
+    launch.arg(&mut data);
+    // SAFETY: one row of four, with room for it in shared memory.
+    unsafe { launch.launch(config(1, 4, 16)) }.expect("launch");
+    let graph = stream.end_capture(NO_FLAGS).expect("end").expect("a graph");
+    let pointer = cudarc::driver::DevicePtr::device_ptr(&data, &stream).0;
+    // SAFETY: the graph has one node, a kernel's, with one pointer as parameter; zeros are valid for the
+    // struct.
+    unsafe {
+        let mut node = std::ptr::null_mut();
+        assert_eq!(raw(sys::cuGraphGetNodes(graph.cu_graph(), &raw mut node, &mut 1)), 0);
+        let mut params: sys::CUDA_KERNEL_NODE_PARAMS = std::mem::zeroed();
+        assert_eq!(raw(sys::cuGraphKernelNodeGetParams_v2(node, &raw mut params)), 0);
+        assert_eq!((params.gridDimX, params.blockDimX, params.sharedMemBytes), (1, 4, 16));
+        assert_eq!(params.kernelParams.read().cast::<u64>().read(), pointer);
+        let mut name = std::ptr::null();
+        assert_eq!(raw(sys::cuFuncGetName(&raw mut name, params.func)), 0);
+        assert_eq!(std::ffi::CStr::from_ptr(name), c"reverse");
+        // Two blocks of two instead of one of four.
+        (params.gridDimX, params.blockDimX) = (2, 2);
+        assert_eq!(
+            raw(sys::cuGraphExecKernelNodeSetParams_v2(graph.cu_graph_exec(), node, &raw const params)),
+            0
+        );
+    }
+    graph.launch().expect("launch");
+    assert_eq!(stream.clone_dtoh(&data).expect("read"), [2, 1, 4, 3]);
+}
+
+#[test]
+fn without_a_compiler_a_kernel_test_says_that_it_did_not_run() {
+    let test = "kernels::dynamic_shared_memory_belongs_to_one_block";
+    let mut again = std::process::Command::new(std::env::current_exe().expect("this program"));
+    let output = again.args([test, "--exact"]).env("PATH", "").env_remove("CXX").output().expect("a run");
+    assert!(output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("NOT RUN: dynamic_shared_memory_belongs_to_one_block: no C++ compiler"), "{said}");
+}

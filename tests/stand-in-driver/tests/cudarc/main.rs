@@ -1,4 +1,5 @@
-//! The stand-in driver under the real cudarc: rules of capture, streams, memory, faults, and kernels from `.cu` source.
+//! The stand-in driver under the real cudarc: rules of capture, streams, memory, faults, and kernels from
+//! `.cu` source.
 mod accounting;
 mod capture_rules;
 mod graphs;

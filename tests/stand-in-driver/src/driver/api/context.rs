@@ -129,7 +129,8 @@ driver_functions! {
         context.set(state.stream(key)?.context)
     }
 
-    /// No exported table is known; a caller that asks for one gets the error that a driver gives for an unknown one.
+    /// No exported table is known; a caller that asks for one gets the error that a driver gives for an
+    /// unknown one.
     fn cuGetExportTable(_table: Out<*const c_void>, _id: Handle) {
         Err(Code::NOT_FOUND)
     }

@@ -7,7 +7,8 @@ use crate::driver::probe::driver_functions;
 use crate::driver::state::{State, enter};
 use std::ffi::{c_int, c_uint};
 
-/// The one memory pool of a device. It has no state that could be observed, only a threshold that can be read back.
+/// The one memory pool of a device. It has no state that could be observed, only a threshold that can be read
+/// back.
 const POOL: Handle = 0x900;
 
 driver_functions! {

@@ -31,7 +31,8 @@ driver_functions! {
     }
 }
 
-/// The function of that name, else its newest version: a name without a suffix means the version that is current.
+/// The function of that name, else its newest version: a name without a suffix means the version that is
+/// current.
 fn find(symbol: &Text) -> Result<Handle> {
     let name = symbol.get()?;
     let exact = |wanted: &str| super::functions().find(|function| function.probe.name == wanted);
