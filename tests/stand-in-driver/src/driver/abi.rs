@@ -93,6 +93,11 @@ impl Text {
 pub(crate) struct HostPtr(*const c_void);
 
 impl HostPtr {
+    /// The pointer that a program has passed before as an address.
+    pub(crate) fn of(addr: usize) -> Self {
+        Self(std::ptr::with_exposed_provenance(addr))
+    }
+
     pub(crate) fn addr(self) -> usize {
         self.0 as usize
     }

@@ -133,3 +133,20 @@ fn without_stream_ordered_allocation_cudarc_takes_the_synchronous_calls() {
     assert_eq!((session.calls("cuMemAllocAsync"), session.calls("cuMemFreeAsync")), (0, 0));
     assert_eq!(session.live().device_bytes, 0);
 }
+
+#[test]
+fn a_copy_without_direction_finds_out_what_its_ends_are() {
+    let _session = session();
+    let (_context, stream) = start();
+    let mut data = stream.alloc_zeros::<u8>(4).expect("memory");
+    let pointer = data.device_ptr_mut(&stream).0;
+    let (source, mut read) = ([1u8, 2, 3, 4], [0u8; 4]);
+    let on = stream.cu_stream();
+    // SAFETY: all three are four bytes long; the copy to pageable memory is over when its call returns.
+    unsafe {
+        assert_eq!(raw(sys::cuMemcpyAsync(pointer, source.as_ptr() as u64, 4, on)), 0);
+        assert_eq!(raw(sys::cuMemcpyAsync(read.as_mut_ptr() as u64, pointer, 4, on)), 0);
+        assert_eq!(read, source);
+        assert_eq!(raw(sys::cuMemcpyAsync(read.as_mut_ptr() as u64, pointer, 5, on)), 1);
+    }
+}

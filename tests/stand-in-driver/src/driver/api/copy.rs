@@ -36,6 +36,16 @@ driver_functions! {
         asynchronous(stream, |state, _| copy(state, Place::Device(dst), Place::Device(src), bytes, false))
     }
 
+    fn cuMemcpy(dst: HostPtr, src: HostPtr, bytes: usize) {
+        synchronous(|state, _| copy(state, Place::Any(dst), Place::Any(src), bytes, false))
+    }
+
+    fn cuMemcpyAsync(dst: HostPtr, src: HostPtr, bytes: usize, stream: Handle) {
+        asynchronous(stream, |state, capturing| {
+            copy(state, Place::Any(dst), Place::Any(src), bytes, !capturing)
+        })
+    }
+
     fn cuMemsetD8_v2(dst: u64, value: c_uchar, count: usize) {
         synchronous(|state, _| set(state, dst, value.into(), 1, count))
     }
@@ -60,6 +70,8 @@ driver_functions! {
 enum Place {
     Device(u64),
     Host(HostPtr),
+    /// Whatever the address turns out to be.
+    Any(HostPtr),
 }
 
 /// A synchronous call works in the legacy stream and waits for it.
@@ -93,13 +105,9 @@ fn copy(state: &mut State, dst: Place, src: Place, len: usize, stage: bool) -> R
     if len == 0 {
         return Ok(None);
     }
-    let src = match (src, stage) {
-        (Place::Host(pointer), true)
-            if matches!(end(state, &Place::Host(pointer), len)?, End::Pageable(_)) =>
-        {
-            End::Staged(pointer.read(len).into())
-        }
-        (place, _) => end(state, &place, len)?,
+    let src = match end(state, &src, len)? {
+        End::Pageable(addr) if stage => End::Staged(HostPtr::of(addr).read(len).into()),
+        end => end,
     };
     let dst = end(state, &dst, len)?;
     Ok(Some(Op::Copy { dst, src, len }))
@@ -128,12 +136,13 @@ fn device(state: &mut State, addr: usize, len: usize) -> Result<Range> {
 fn end(state: &mut State, place: &Place, len: usize) -> Result<End> {
     let pointer = match place {
         Place::Device(addr) => return device(state, *addr as usize, len).map(End::Ours),
-        Place::Host(pointer) => pointer.addr(),
+        Place::Host(pointer) | Place::Any(pointer) => pointer.addr(),
     };
     if pointer == 0 {
         return Err(Code::INVALID_VALUE);
     }
     match state.memory.find(pointer, len) {
+        Ok(range) if matches!(place, Place::Any(_)) => Ok(End::Ours(range)),
         Ok(range) if state.memory.kind_at(range) == Some(Kind::Pinned) => Ok(End::Ours(range)),
         Ok(_) => state.refuse(Code::INVALID_VALUE, format!("{pointer:#x} is device memory, not the host's")),
         Err(Refusal::Foreign) => Ok(End::Pageable(pointer)),
