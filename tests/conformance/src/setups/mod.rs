@@ -1,0 +1,60 @@
+//! Runners built from setups, each once.
+
+pub(crate) mod data;
+pub(crate) mod outcome;
+pub(crate) mod piecewise;
+pub(crate) mod probe;
+pub(crate) mod spec;
+pub(crate) mod whole;
+
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use self::{
+    piecewise::Piecewise,
+    spec::{PiecewiseSpec, WholeSpec},
+    whole::Whole,
+};
+use crate::vectors::Problem;
+
+/// The setups of one file.
+pub(crate) struct Setups<'f> {
+    raw: &'f BTreeMap<String, Value>,
+    whole: RefCell<BTreeMap<String, Rc<Whole>>>,
+    piecewise: RefCell<BTreeMap<String, Rc<Piecewise>>>,
+}
+
+impl<'f> Setups<'f> {
+    /// Nothing is built yet.
+    pub(crate) fn new(raw: &'f BTreeMap<String, Value>) -> Self {
+        Setups { raw, whole: RefCell::default(), piecewise: RefCell::default() }
+    }
+
+    /// A setup as it is written.
+    pub(crate) fn spec<T: DeserializeOwned>(&self, name: &str) -> Result<T, Problem> {
+        let raw = self.raw.get(name).ok_or_else(|| format!("there is no setup `{name}` in this file"))?;
+        T::deserialize(raw).map_err(|e| format!("setup `{name}`: {e}"))
+    }
+
+    /// The whole-forward runner of a setup.
+    pub(crate) fn whole(&self, name: &str) -> Result<Rc<Whole>, Problem> {
+        if let Some(built) = self.whole.borrow().get(name) {
+            return Ok(built.clone());
+        }
+        let built = Rc::new(Whole::build(self.spec::<WholeSpec>(name)?)?);
+        self.whole.borrow_mut().insert(name.into(), built.clone());
+        Ok(built)
+    }
+
+    /// The region's runner of a setup.
+    pub(crate) fn piecewise(&self, name: &str) -> Result<Rc<Piecewise>, Problem> {
+        if let Some(built) = self.piecewise.borrow().get(name) {
+            return Ok(built.clone());
+        }
+        let built = Rc::new(Piecewise::build(self.spec::<PiecewiseSpec>(name)?));
+        self.piecewise.borrow_mut().insert(name.into(), built.clone());
+        Ok(built)
+    }
+}
