@@ -161,8 +161,12 @@ pub(crate) struct Run {
 impl Run {
     /// The number of requests as the reference implementation finds it.
     pub(crate) fn requests(&self) -> Option<usize> {
-        let ids = self.request_ids.as_ref().map(Vec::len);
-        self.real_bs.or(ids).or(self.seq_lens.as_ref().map(Vec::len))
+        self.real_bs.or(self.named()).or(self.seq_lens.as_ref().map(Vec::len))
+    }
+
+    /// The number of requests that are named.
+    pub(crate) fn named(&self) -> Option<usize> {
+        self.request_ids.as_ref().map(Vec::len)
     }
 
     /// The names that `declared` has not.

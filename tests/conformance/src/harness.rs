@@ -83,7 +83,7 @@ fn ask_all(folder: &Path, table: Option<&Table>) -> Report {
         let file = match file {
             Ok(file) => file,
             Err(problem) => {
-                report.problems.push(problem);
+                report.failures.push(problem);
                 continue;
             }
         };
@@ -99,6 +99,7 @@ fn ask_all(folder: &Path, table: Option<&Table>) -> Report {
                 },
             }
         }
+        report.problems.extend(setups.check().into_iter().map(|problem| format!("{}: {problem}", file.name)));
     }
     if report.passed + report.differ.len() + report.failures.len() == 0 {
         report.problems.push(format!("there is no vector in {}", folder.display()));

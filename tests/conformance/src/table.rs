@@ -26,7 +26,10 @@ impl Table {
                 return Err(format!("{}: difference {number} is there twice", path.display()));
             }
         }
-        let totals = text.lines().map(|line| line.trim_matches([' ', '*', '`'])).find(|line| line.contains(" vectors: "));
+        let totals = text
+            .lines()
+            .map(|line| line.trim_matches([' ', '*', '`']))
+            .find(|line| line.contains(" vectors: "));
         let totals = totals.ok_or_else(|| format!("{}: no line of totals", path.display()))?;
         Ok(Table { counts, totals: totals.into() })
     }

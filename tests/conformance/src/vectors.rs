@@ -100,7 +100,8 @@ impl Vector {
 
 /// Reads every `.json` file of a folder, in the order of their names.
 pub(crate) fn read_folder(folder: &Path) -> Result<Vec<Result<File, Problem>>, Problem> {
-    let entries = fs::read_dir(folder).map_err(|e| format!("cannot read folder {}: {e}", folder.display()))?;
+    let entries =
+        fs::read_dir(folder).map_err(|e| format!("cannot read folder {}: {e}", folder.display()))?;
     let mut paths = entries
         .map(|entry| entry.map(|e| e.path()))
         .collect::<Result<Vec<_>, _>>()

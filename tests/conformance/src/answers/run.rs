@@ -55,10 +55,12 @@ pub(super) fn run(vector: &Vector, setups: &Setups<'_>) -> Answer {
     };
     let lens = match (piecewise.spec.kind, &args.seq_lens) {
         (_, Some(lens)) => lens.clone(),
-        (Kind::Batched, None) => piecewise.spec.lengths(requests, 0)?,
+        (Kind::Batched, None) => piecewise.spec.lengths(args.named().unwrap_or(requests), 0)?,
         (Kind::Packed, None) => return without_lengths(call.region.runner.borrow().config(), requests),
     };
-    if lens.len() != requests {
+    // One length per request, whoever counts them.
+    let others = [Some(requests), args.named()];
+    if let Some(requests) = others.into_iter().flatten().find(|n| *n != lens.len()) {
         let runner = call.region.runner.borrow();
         let shapes = runner.config().capture_shapes(&[lens.len().max(requests)])?;
         let shape = shapes.first().ok_or_else(|| "the configuration has no shape".to_string())?;
@@ -150,7 +152,8 @@ impl<'p> Call<'p> {
 
     /// An input that the region does not declare.
     fn refuses(&self, data: &[Data], unknown: &str, lens: &[usize]) -> Result<(), Stop> {
-        let with = data.iter().filter(|d| d.name == unknown || self.inputs.iter().any(|io| io.name == d.name));
+        let with =
+            data.iter().filter(|d| d.name == unknown || self.inputs.iter().any(|io| io.name == d.name));
         let with = with.map(|d| Data { name: d.name.clone(), value: d.value.clone() });
         match self.run(&with.collect::<Vec<_>>(), lens) {
             Err(Stop::Refused(e)) if e["error"] == "UnknownName" => Ok(()),
@@ -178,7 +181,8 @@ impl<'p> Call<'p> {
         let declared_lens = runner().config().replay_seq_lens(&shape, Some(lens), lens.len())?;
         let requests: Vec<_> = (0..).take(lens.len()).map(RequestId).collect();
         let step = runner().step_rows(bucket, &requests)?;
-        let padding: Vec<Row> = step.iter().filter(|row| matches!(row, Row::Padding { .. })).copied().collect();
+        let padding: Vec<Row> =
+            step.iter().filter(|row| matches!(row, Row::Padding { .. })).copied().collect();
         let declared = match (&args.request_ids, self.piecewise.spec.declares) {
             (Some(ids), true) => json!({"ids": rows_json(&step, ids), "seq_lens": declared_lens}),
             _ => Value::Null,

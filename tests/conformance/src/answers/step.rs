@@ -56,7 +56,8 @@ fn leased(engine: &WholeEngine, query: &Query) -> Answer {
 pub(super) fn pad_inputs(vector: &Vector, setups: &Setups<'_>) -> Answer {
     let PadInputs { setup, bucket, real_lens } = vector.args()?;
     let whole = setups.whole(&setup)?;
-    let config = whole.registered.config_of(&bucket).ok_or_else(|| format!("{bucket:?} is not registered"))?;
+    let config =
+        whole.registered.config_of(&bucket).ok_or_else(|| format!("{bucket:?} is not registered"))?;
     let configs = whole.configs();
     let config = configs.get(config).ok_or_else(|| format!("there is no configuration {config}"))?;
     let rows: Vec<_> = real_lens.iter().map(|len| NodeInputs::new(*len)).collect();
@@ -73,7 +74,9 @@ pub(super) fn pad_inputs(vector: &Vector, setups: &Setups<'_>) -> Answer {
             _ => false,
         };
         if !agrees {
-            return Err(format!("the runner pads to {by_runner:?}, its configuration to {by_config:?}").into());
+            return Err(
+                format!("the runner pads to {by_runner:?}, its configuration to {by_config:?}").into()
+            );
         }
     }
     Ok(json!(by_config?))
@@ -112,7 +115,8 @@ pub(super) fn stage(vector: &Vector, setups: &Setups<'_>) -> Answer {
     let Some(at) = engine.with(|runner| Ok(exactly(runner, bucket)))? else { return Ok(dropped(bucket)) };
     let step = Step { engine, at, slot: args.lease.slot, bs: bucket.bs, tokens: bucket.tokens };
 
-    let data = args.inputs.iter().map(|(name, dims)| Data::real(name, dims)).collect::<Result<Vec<_>, _>>()?;
+    let data =
+        args.inputs.iter().map(|(name, dims)| Data::real(name, dims)).collect::<Result<Vec<_>, _>>()?;
     let unknown = args.unknown(&INPUTS);
     for name in &unknown {
         step.refuses(&data, name)?;
@@ -164,10 +168,12 @@ impl Step<'_> {
 
     /// What the step writes to the static buffers.
     fn writes(&self, data: &[Data]) -> Answer {
-        let dirt = [Data::dirt("x", &[self.tokens, X_BYTES])?, Data::dirt("pos3", &[POS3_RUNS, self.tokens])?];
+        let dirt =
+            [Data::dirt("x", &[self.tokens, X_BYTES])?, Data::dirt("pos3", &[POS3_RUNS, self.tokens])?];
         self.run(&dirt, self.tokens)?;
         // The tokens of the step are the rows of its first input.
-        let rows = |io: &IoSchema| data.iter().find(|d| d.name == io.name)?.value.dims().get(io.axis).copied();
+        let rows =
+            |io: &IoSchema| data.iter().find(|d| d.name == io.name)?.value.dims().get(io.axis).copied();
         let real = INPUTS.iter().find_map(rows).unwrap_or(0);
         let y = self.run(data, real)?;
 

@@ -10,6 +10,8 @@ mod shapes;
 mod steps;
 mod whole;
 
+pub(crate) use whole::expected;
+
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -75,7 +77,8 @@ fn with_handles(value: &Value) -> Value {
         }
         Value::Array(all) => all.iter().map(with_handles).collect(),
         Value::Object(all) => {
-            let all: Map<_, _> = all.iter().map(|(name, value)| (name.clone(), with_handles(value))).collect();
+            let all: Map<_, _> =
+                all.iter().map(|(name, value)| (name.clone(), with_handles(value))).collect();
             all.into()
         }
         other => other.clone(),

@@ -105,7 +105,11 @@ pub(super) fn planned(spec: &WholeSpec) -> Result<Vec<Planned>, Difference> {
                     }
                 }
                 let (walk, key) = (config.capture_walk.clone(), config.key.clone());
-                plan.push(Planned { config: i, bucket: Bucket { walk, bs, tokens, key }, walks: walks.clone() });
+                plan.push(Planned {
+                    config: i,
+                    bucket: Bucket { walk, bs, tokens, key },
+                    walks: walks.clone(),
+                });
             }
         }
     }

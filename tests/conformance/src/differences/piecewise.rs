@@ -88,11 +88,11 @@ pub(super) fn run(vector: &Vector, setups: &Setups<'_>) -> Found {
     let lens = match (spec.kind, &args.seq_lens) {
         _ if bs == 0 => return Ok(Some(no_lengths(0))),
         (_, Some(lens)) => lens.clone(),
-        (Kind::Batched, None) => vec![spec.seq_len; bs],
+        (Kind::Batched, None) => vec![spec.seq_len; args.named().unwrap_or(bs)],
         (Kind::Packed, None) => return Ok(Some(no_lengths(bs))),
     };
-    if lens.len() != bs {
-        let ours = json!({"error": "LengthsDisagree", "lens": lens.len(), "bs": bs});
+    if let Some(n) = [Some(bs), args.named()].into_iter().flatten().find(|n| *n != lens.len()) {
+        let ours = json!({"error": "LengthsDisagree", "lens": lens.len(), "bs": n});
         return Ok(Some(Difference::new(4, ours)));
     }
     let inputs = schema(spec.kind).inputs;

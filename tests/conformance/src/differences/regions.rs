@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Requests and tokens.
-pub(super) type Size = (usize, usize);
+pub(crate) type Size = (usize, usize);
 
 impl PiecewiseSpec {
     fn sizes(&self) -> &[usize] {
@@ -33,6 +33,11 @@ impl PiecewiseSpec {
     /// 14: the same of the batch sizes.
     pub(super) fn refused_sizes(&self) -> Option<Difference> {
         bad_list("batch_sizes", self.capture_batch_sizes.as_ref()?)
+    }
+
+    /// The shapes that graph-core captures, in order, or the error that it refuses the setup with.
+    pub(crate) fn expected(&self) -> Result<Vec<Size>, Value> {
+        self.refused().map_or_else(|| Ok(self.ours()), |refused| Err(refused.ours))
     }
 
     /// The shapes that graph-core captures, largest first.

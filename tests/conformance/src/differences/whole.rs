@@ -1,6 +1,6 @@
 //! Differences in which buckets a node has and which one is chosen.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Difference, Found,
@@ -14,6 +14,12 @@ use crate::{
     },
     vectors::{Bucket, Vector},
 };
+
+/// The buckets that graph-core captures of a setup, in order, or the error that it refuses the setup with.
+pub(crate) fn expected(spec: &WholeSpec) -> Result<Vec<Bucket>, Value> {
+    let captured = captured(spec).map_err(|refused| refused.ours)?;
+    Ok(captured.into_iter().map(|p| p.bucket).collect())
+}
 
 /// 11, 14.
 pub(super) fn capture_order(vector: &Vector, setups: &Setups<'_>) -> Found {
@@ -91,8 +97,14 @@ pub(super) fn max_batch_size_for(vector: &Vector, setups: &Setups<'_>) -> Found 
     Ok(Some(Difference::new(number, json!(ours))))
 }
 
-/// 11, 14.
+/// 11, 14. 12: the capture walk counts.
 pub(super) fn captures_walk(vector: &Vector, setups: &Setups<'_>) -> Found {
-    let OfWalk { setup, .. } = vector.args()?;
-    Ok(planned(&setups.spec(&setup)?).err())
+    let OfWalk { setup, walk } = vector.args()?;
+    let spec: WholeSpec = setups.spec(&setup)?;
+    if let Err(refused) = planned(&spec) {
+        return Ok(Some(refused));
+    }
+    let replayed = spec.configs.iter().any(|c| c.replayed().contains(&walk));
+    let captured = spec.configs.iter().any(|c| c.capture_walk == walk);
+    Ok((captured && !replayed).then(|| Difference::new(12, json!(true))))
 }

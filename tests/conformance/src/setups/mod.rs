@@ -9,15 +9,15 @@ pub(crate) mod whole;
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
 
 use self::{
     piecewise::Piecewise,
     spec::{PiecewiseSpec, WholeSpec},
     whole::Whole,
 };
-use crate::vectors::Problem;
+use crate::{differences::expected, vectors::Problem};
 
 /// The setups of one file.
 pub(crate) struct Setups<'f> {
@@ -36,6 +36,24 @@ impl<'f> Setups<'f> {
     pub(crate) fn spec<T: DeserializeOwned>(&self, name: &str) -> Result<T, Problem> {
         let raw = self.raw.get(name).ok_or_else(|| format!("there is no setup `{name}` in this file"))?;
         T::deserialize(raw).map_err(|e| format!("setup `{name}`: {e}"))
+    }
+
+    /// Checks that what was built is what the setups say: every bucket whose captures all go through, in order, and
+    /// nothing else; or the error that graph-core refuses the setup with.
+    pub(crate) fn check(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut compare = |name: &str, got: Value, want: Value| {
+            if got != want {
+                problems.push(format!("setup `{name}`: graph-core has {got}, expected {want}"));
+            }
+        };
+        for (name, whole) in self.whole.borrow().iter() {
+            compare(name, either(whole.buckets()), either(expected(&whole.spec)));
+        }
+        for (name, piecewise) in self.piecewise.borrow().iter() {
+            compare(name, either(piecewise.shapes()), either(piecewise.spec.expected()));
+        }
+        problems
     }
 
     /// The whole-forward runner of a setup.
@@ -57,4 +75,9 @@ impl<'f> Setups<'f> {
         self.piecewise.borrow_mut().insert(name.into(), built.clone());
         Ok(built)
     }
+}
+
+/// A list, or an error as JSON.
+fn either(list: Result<impl Serialize, Value>) -> Value {
+    list.map_or_else(|error| error, |list| json!(list))
 }

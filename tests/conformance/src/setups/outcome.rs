@@ -32,9 +32,8 @@ impl Outcome {
             grouped.entry((walk.clone(), key.clone())).or_default().push(registered);
         }
         let group = |all: Vec<&Registered>| {
-            let dims = |r: &&Registered| {
-                (Dims { bs: r.bucket.bs, tokens: r.bucket.tokens }, spec.is_batched(r))
-            };
+            let dims =
+                |r: &&Registered| (Dims { bs: r.bucket.bs, tokens: r.bucket.tokens }, spec.is_batched(r));
             Group {
                 table: BucketTable::new(all.iter().map(dims)),
                 buckets: all.iter().map(|r| r.bucket.clone()).collect(),

@@ -7,24 +7,22 @@ use graph_core::{
     Options, PiecewiseCallInputs, RegionEntry, Registry, Result, Runner, Schema, Shape, Statics,
 };
 use graph_host::Host;
+use serde_json::Value;
 
 use super::{
     probe::{Probe, Stream},
     spec::{Kind, PiecewiseSpec},
 };
+use crate::errors::error_json;
 
 /// Bytes of one token of input `x`.
 pub(crate) const X_BYTES: usize = 8;
 
-static BATCHED_INPUTS: [IoSchema; 2] = [
-    IoSchema::device("x", Elem::U8, 3, "[bs, seq_len, 8]"),
-    IoSchema::host("scale", Elem::U32, 1, "[bs]"),
-];
+static BATCHED_INPUTS: [IoSchema; 2] =
+    [IoSchema::device("x", Elem::U8, 3, "[bs, seq_len, 8]"), IoSchema::host("scale", Elem::U32, 1, "[bs]")];
 static BATCHED_OUTPUTS: [IoSchema; 1] = [IoSchema::device("y", Elem::U8, 3, "[bs, seq_len, 8]")];
-static PACKED_INPUTS: [IoSchema; 2] = [
-    IoSchema::device("x", Elem::U8, 2, "[tokens, 8]"),
-    IoSchema::host("pos", Elem::U32, 1, "[tokens]"),
-];
+static PACKED_INPUTS: [IoSchema; 2] =
+    [IoSchema::device("x", Elem::U8, 2, "[tokens, 8]"), IoSchema::host("pos", Elem::U32, 1, "[tokens]")];
 static PACKED_OUTPUTS: [IoSchema; 1] = [IoSchema::device("y", Elem::U8, 2, "[tokens, 8]")];
 
 static BATCHED: Schema = Schema::new("node", "blk", "from the setup", &BATCHED_INPUTS, &BATCHED_OUTPUTS);
@@ -32,12 +30,11 @@ static PACKED: Schema = Schema::new("node", "blk", "from the setup", &PACKED_INP
 
 /// Where a region is registered.
 static ON: [On; 1] = [On::hand_written(&TABLE)];
-static TABLE: HandWrittenTable<Host> = HandWrittenTable(|loader| {
-    match loader.options().get::<(Arc<PiecewiseSpec>, Arc<Probe>)>() {
+static TABLE: HandWrittenTable<Host> =
+    HandWrittenTable(|loader| match loader.options().get::<(Arc<PiecewiseSpec>, Arc<Probe>)>() {
         Some((spec, probe)) => Ok(vec![region(spec, probe)]),
         None => Err(Error::plugin("the options have no setup")),
-    }
-});
+    });
 
 const fn entry(schema: &'static Schema) -> RegionEntry {
     RegionEntry {
@@ -132,6 +129,14 @@ impl Piecewise {
     pub(crate) fn build(spec: PiecewiseSpec) -> Piecewise {
         let spec = Arc::new(spec);
         Piecewise { built: Region::build(&spec), spec }
+    }
+}
+
+impl Piecewise {
+    /// Requests and tokens of what was captured, in order.
+    pub(super) fn shapes(&self) -> Result<Vec<(usize, usize)>, Value> {
+        let region = self.built.as_ref().map_err(error_json)?;
+        Ok(region.runner.borrow().stats().buckets.iter().map(|b| (b.dims.bs, b.dims.tokens)).collect())
     }
 }
 

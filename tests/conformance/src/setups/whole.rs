@@ -3,18 +3,22 @@
 use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
 
 use graph_core::{
-    Backend, BindCx, BucketIx, BucketKey, CallInputs, CaptureOptions, CudaGraphConfig, Cx, Elem, Engine, Error,
-    Forward, IoSchema, KeyInfo, LoadCx, Location, Node, NodeEntry, On, Options, Registry, Result, Schema,
-    Shape, Statics, Submodule, WholeRunner, plan_captures,
+    Backend, BindCx, BucketIx, BucketKey, CallInputs, CaptureOptions, CudaGraphConfig, Cx, Elem, Engine,
+    Error, Forward, IoSchema, KeyInfo, LoadCx, Location, Node, NodeEntry, On, Options, Registry, Result,
+    Schema, Shape, Statics, Submodule, WholeRunner, plan_captures,
 };
 use graph_host::Host;
+use serde_json::Value;
 
 use super::{
     outcome::Outcome,
     probe::{Probe, Stream},
     spec::WholeSpec,
 };
-use crate::vectors::{Bucket, Problem};
+use crate::{
+    errors::error_json,
+    vectors::{Bucket, Problem},
+};
 
 /// Bytes of a row of input `x`.
 pub(crate) const X_BYTES: usize = 8;
@@ -78,7 +82,10 @@ impl Node<Host> for Scripted {
     }
     fn make_static_inputs(_: &Script, _: &str, shape: &Shape, statics: &mut Statics) {
         let tokens = shape.total_tokens;
-        statics.input("x", [tokens, X_BYTES]).input("pos3", [POS3_RUNS, tokens]).output("y", [tokens, X_BYTES]);
+        statics
+            .input("x", [tokens, X_BYTES])
+            .input("pos3", [POS3_RUNS, tokens])
+            .output("y", [tokens, X_BYTES]);
     }
     fn bind(script: Arc<Script>, _: &mut BindCx<'_, Host>) -> Result<Self> {
         Ok(Scripted(script))
@@ -140,6 +147,14 @@ impl Whole {
         self.built.as_ref()
     }
 
+    /// What was captured, in order.
+    pub(super) fn buckets(&self) -> Result<Vec<Bucket>, Value> {
+        let engine = self.engine().map_err(error_json)?;
+        let buckets =
+            engine.with(|runner| Ok(runner.buckets().map(|key| Bucket::of(key, &key.walk)).collect()));
+        buckets.map_err(|e| error_json(&e))
+    }
+
     /// The configurations.
     pub(crate) fn configs(&self) -> Vec<Box<dyn CudaGraphConfig>> {
         configs(&self.spec)
@@ -185,7 +200,8 @@ impl WholeEngine {
 
 /// The most tokens that any bucket has.
 fn most_tokens(spec: &WholeSpec) -> usize {
-    let shapes = configs(spec).iter().flat_map(|c| c.shapes(&spec.default_batch_sizes)).flatten().collect::<Vec<_>>();
+    let shapes =
+        configs(spec).iter().flat_map(|c| c.shapes(&spec.default_batch_sizes)).flatten().collect::<Vec<_>>();
     shapes.into_iter().map(|d| d.tokens).max().unwrap_or(0)
 }
 
