@@ -15,13 +15,14 @@ use std::{
 
 use crate::{
     Backend, BucketIx, Dims, Error, ErrorKind, Kwargs, Mode, ModelInputsFromEngine, Pad, PadRows, Resources,
-    Result, Row, Side,
+    Result, Row, Side, Steps,
     arena::Arena,
     claim::{Claimed, Program, SlotClaim, Target},
     cx::{Cx, InsideForward, Workspace},
     eager::no_panic,
     executor::{Bucket, Executor, IoPlan, Layout, Slot},
     lease::SlotPlaces,
+    resource::PlannedViews,
     stats::{BucketStats, Stats},
     tensor::AnyView,
 };
@@ -29,8 +30,8 @@ use crate::{
 /// How captures are made.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
-    /// Copies of every node's static buffers.
-    pub slots: usize,
+    /// Copies of every node's static buffers; `None` for two where a resource of the node can plan ahead, one otherwise.
+    pub slots: Option<usize>,
     /// Times that a forward runs on padding before its capture; 1 at the least, since it measures scratch memory.
     pub warm_ups: usize,
     /// Sizes where a configuration names none.
@@ -40,14 +41,21 @@ pub struct CaptureOptions {
 }
 
 impl Default for CaptureOptions {
-    /// One slot, two warm-ups, mstar's default sizes, not strict.
+    /// Slots by the node's resources, two warm-ups, mstar's default sizes, not strict.
     fn default() -> Self {
         CaptureOptions {
-            slots: 1,
+            slots: None,
             warm_ups: 2,
             default_batch_sizes: crate::DEFAULT_BATCH_SIZES.to_vec(),
             strict: false,
         }
+    }
+}
+
+impl CaptureOptions {
+    /// Slots of a node with these resources.
+    pub(crate) fn slots_for<B: Backend>(&self, steps: &Steps<B>) -> usize {
+        self.slots.unwrap_or_else(|| steps.slots()).max(1)
     }
 }
 
@@ -71,7 +79,8 @@ pub(crate) struct Capturer<'b, B: Backend> {
     pub(crate) device: &'b B,
     pub(crate) stream: &'b B::Stream,
     pub(crate) arena: &'b Arena<B>,
-    pub(crate) resources: &'b Arc<Resources>,
+    /// Of the node whose graphs are being captured.
+    pub(crate) resources: Arc<Resources>,
     pub(crate) options: &'b CaptureOptions,
     /// Scratch memory that all graphs of the stream share: they run one after the other. A graph keeps what it
     /// recorded, so replacing it by a larger one is safe.
@@ -129,6 +138,7 @@ impl<B: Backend> Capturer<'_, B> {
             inputs: &claimed.inputs,
             outputs: &claimed.outputs,
             kwargs: &claimed.kwargs,
+            planned: &claimed.planned,
             target,
             layout,
         };
@@ -197,6 +207,7 @@ struct BucketCapture<'c> {
     inputs: &'c [IoPlan],
     outputs: &'c [IoPlan],
     kwargs: &'c Kwargs,
+    planned: &'c [(&'static str, &'static str)],
     target: &'c Target,
     layout: &'c Layout,
 }
@@ -240,15 +251,28 @@ impl BucketCapture<'_> {
         let rows: Vec<Row> = (0..self.layout.dims.bs).map(|row| Row::Padding { slot: index, row }).collect();
         let engine_inputs =
             ModelInputsFromEngine { request_ids: &rows, seq_lens: &self.target.shape.seq_lens };
-        let resources = &**capturer.resources;
+        let resources = &*capturer.resources.clone();
+        let (x, planned) = x.split_at(x.len() - self.planned.len());
+        let planned = PlannedViews { names: self.planned, views: planned };
         let mut run = |mode, workspace: &mut Workspace<B>, prepare: bool| {
             let (dims, kwargs) = (self.layout.dims, self.kwargs);
-            let mut cx =
-                Cx { device, stream, dims, slot: index, mode, workspace, engine_inputs, kwargs, resources };
+            let mut cx = Cx {
+                device,
+                stream,
+                dims,
+                slot: index,
+                mode,
+                workspace,
+                engine_inputs,
+                kwargs,
+                resources,
+                planned,
+                steps: None,
+            };
             let _inside = InsideForward::enter();
             no_panic(|| match prepare {
                 true => program.prepare(&mut cx),
-                false => program.record(&mut cx, &x, &y, &[]),
+                false => program.record(&mut cx, x, &y, &[]),
             })
         };
 
@@ -361,11 +385,13 @@ pub struct Ledger {
     pub blocks: usize,
     /// Scratch memory of captured forwards, shared by all graphs.
     pub scratch: usize,
+    /// What resources hold, such as KV pages.
+    pub resources: usize,
 }
 
 impl Ledger {
     /// All of it.
     pub fn total(&self) -> usize {
-        self.arena.values().sum::<usize>() + self.blocks + self.scratch
+        self.arena.values().sum::<usize>() + self.blocks + self.scratch + self.resources
     }
 }

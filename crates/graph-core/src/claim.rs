@@ -1,7 +1,7 @@
 //! Claiming: what an executor will need, worked out from every shape before anything is allocated or captured.
 
 use crate::{
-    Backend, Dims, ErrorKind, Kwargs, Pad, Result, Schema, Shape, Side, Source, Statics,
+    Backend, Dims, ErrorKind, IoSchema, Kwargs, Pad, Result, Schema, Shape, Side, Source, Statics, Steps,
     arena::{Claims, PlaceId},
     cx::Cx,
     executor::{IoPlan, Layout},
@@ -14,6 +14,8 @@ pub(crate) trait Program<B: Backend> {
     fn schema(&self) -> &'static Schema;
     fn statics(&self, shape: &Shape, statics: &mut Statics) -> Result<()>;
     fn kwargs(&self) -> Kwargs;
+    /// The resources whose planned inputs the body reads.
+    fn resources(&self) -> &'static [&'static str];
     /// Once per configuration and shape that asks for it, before the warm-up.
     fn prepare(&mut self, cx: &mut Cx<'_, B>) -> Result<()>;
     /// The body. `host` has the inputs as they were passed when it runs eagerly, and is empty otherwise.
@@ -38,8 +40,11 @@ pub(crate) struct Target {
 pub(crate) struct Claimed {
     pub(crate) schema: &'static Schema,
     pub(crate) kwargs: Kwargs,
+    /// The schema's, then the planned ones.
     pub(crate) inputs: Box<[IoPlan]>,
     pub(crate) outputs: Box<[IoPlan]>,
+    /// Resource and name of each planned input.
+    pub(crate) planned: Box<[(&'static str, &'static str)]>,
     /// Largest first.
     pub(crate) targets: Vec<(Target, Layout)>,
     pub(crate) slots: Vec<SlotClaim>,
@@ -60,24 +65,48 @@ pub(crate) fn claim<B: Backend>(
     targets: Vec<Target>,
     slots: usize,
     claims: &mut Claims,
+    steps: &mut Steps<B>,
 ) -> Result<Claimed> {
     let schema = program.schema();
     let owner = || schema.full_name();
-    for (what, n) in [("inputs", schema.inputs.len()), ("outputs", schema.outputs.len())] {
+    let uses = program.resources();
+    let (mut declared, mut planned): (Vec<&'static IoSchema>, Vec<_>) =
+        (schema.inputs.iter().collect(), Vec::new());
+    for name in uses {
+        let resource = steps.resource(name)?;
+        for io in resource.inputs() {
+            check_declaration(resource.name(), io)?;
+            declared.push(io);
+            planned.push((resource.name(), io.name));
+        }
+    }
+    for target in &targets {
+        steps.claim(uses, &target.shape)?;
+    }
+    for (what, n) in [("inputs", declared.len()), ("outputs", schema.outputs.len())] {
         if n > MOST_BUFFERS {
             return Err(ErrorKind::TooMany { owner: owner(), what, got: n, most: MOST_BUFFERS }.into());
         }
     }
-    check_declarations(schema)?;
+    for io in schema.inputs.iter().chain(schema.outputs) {
+        check_declaration(&owner(), io)?;
+    }
     let statics = |shape: &Shape| -> Result<Statics> {
         let mut statics = Statics::default();
         program.statics(shape, &mut statics)?;
-        statics.check(schema)?;
+        statics.check(&owner(), schema.inputs, schema.outputs)?;
+        for name in uses {
+            let resource = steps.resource(name)?;
+            let mut more = Statics::default();
+            resource.make_static_inputs(shape, &mut more);
+            more.check(name, resource.inputs(), &[])?;
+            statics.inputs.append(&mut more.inputs);
+        }
         Ok(statics)
     };
     let none = Shape::default();
     let first = statics(targets.first().map_or(&none, |t| &t.shape))?;
-    let inputs = io_plans(schema.inputs, &first.inputs);
+    let inputs = io_plans(declared, &first.inputs);
     let outputs = io_plans(schema.outputs, &first.outputs);
 
     let mut laid_out = Vec::new();
@@ -120,11 +149,15 @@ pub(crate) fn claim<B: Backend>(
             Ok(places)
         })
         .collect::<Result<_>>()?;
-    Ok(Claimed { schema, kwargs: program.kwargs(), inputs, outputs, targets: laid_out, slots })
+    let (kwargs, planned) = (program.kwargs(), planned.into());
+    Ok(Claimed { schema, kwargs, inputs, outputs, planned, targets: laid_out, slots })
 }
 
-pub(crate) fn io_plans(declared: &'static [crate::IoSchema], sizes: &[StaticBuffer]) -> Box<[IoPlan]> {
-    let plan = |(io, size): (&'static crate::IoSchema, &StaticBuffer)| IoPlan {
+pub(crate) fn io_plans(
+    declared: impl IntoIterator<Item = &'static IoSchema>,
+    sizes: &[StaticBuffer],
+) -> Box<[IoPlan]> {
+    let plan = |(io, size): (&'static IoSchema, &StaticBuffer)| IoPlan {
         name: io.name,
         elem: io.elem,
         declared: io.dims,
@@ -136,7 +169,7 @@ pub(crate) fn io_plans(declared: &'static [crate::IoSchema], sizes: &[StaticBuff
         pad: io.pad,
         side: io.side,
     };
-    declared.iter().zip(sizes).map(plan).collect()
+    declared.into_iter().zip(sizes).map(plan).collect()
 }
 
 /// The varying axis of each buffer at one shape; any other axis that differs is an error.
@@ -162,22 +195,19 @@ fn rows(schema: &Schema, plans: &[IoPlan], sizes: &[StaticBuffer]) -> Result<Box
         .collect()
 }
 
-fn check_declarations(schema: &Schema) -> Result<()> {
-    for io in schema.inputs.iter().chain(schema.outputs) {
-        let why = match io.pad {
-            Pad::Value(v) if v.elem() != io.elem => {
-                format!("its pad value is {}, its element {}", v.elem().name(), io.elem.name())
-            }
-            _ if io.rank == 0 || io.rank > MAX_RANK => format!("rank {} is not 1 to {MAX_RANK}", io.rank),
-            _ if io.axis >= io.rank => format!("axis {} varies, its rank is {}", io.axis, io.rank),
-            _ if io.side == Side::Device && io.axis != 0 => {
-                format!("axis {} varies; on the device side it is the first that may", io.axis)
-            }
-            _ => continue,
-        };
-        return Err(ErrorKind::BadDeclaration { owner: schema.full_name(), input: io.name, why }.into());
-    }
-    Ok(())
+fn check_declaration(owner: &str, io: &IoSchema) -> Result<()> {
+    let why = match io.pad {
+        Pad::Value(v) if v.elem() != io.elem => {
+            format!("its pad value is {}, its element {}", v.elem().name(), io.elem.name())
+        }
+        _ if io.rank == 0 || io.rank > MAX_RANK => format!("rank {} is not 1 to {MAX_RANK}", io.rank),
+        _ if io.axis >= io.rank => format!("axis {} varies, its rank is {}", io.axis, io.rank),
+        _ if io.side == Side::Device && io.axis != 0 => {
+            format!("axis {} varies; on the device side it is the first that may", io.axis)
+        }
+        _ => return Ok(()),
+    };
+    Err(ErrorKind::BadDeclaration { owner: owner.into(), input: io.name, why }.into())
 }
 
 /// Host-side inputs start at multiples of this within the block, which suits vector loads.

@@ -4,10 +4,12 @@ use std::{
     any::{Any, TypeId, type_name},
     cell::Cell,
     collections::HashMap,
+    sync::Arc,
 };
 
 use crate::{
-    Backend, Dims, Element, ErrorKind, Kwargs, ModelInputsFromEngine, Result, Tensor, tensor::bytes_of,
+    Backend, Dims, Element, ErrorKind, In, Kwargs, ModelInputsFromEngine, Result, Steps, Tensor,
+    resource::PlannedViews, tensor::bytes_of,
 };
 
 /// How a forward runs.
@@ -32,6 +34,8 @@ pub struct Cx<'c, B: Backend> {
     pub(crate) engine_inputs: ModelInputsFromEngine<'c>,
     pub(crate) kwargs: &'c Kwargs,
     pub(crate) resources: &'c Resources,
+    pub(crate) planned: PlannedViews<'c, B>,
+    pub(crate) steps: Option<&'c mut Steps<B>>,
 }
 
 impl<'c, B: Backend> Cx<'c, B> {
@@ -70,9 +74,19 @@ impl<'c, B: Backend> Cx<'c, B> {
         self.kwargs
     }
 
-    /// A resource of the engine, by its type.
+    /// Shared state of the engine or of the node's resources, by its type.
     pub fn resource<T: Any + Send + Sync>(&self) -> Result<&'c T> {
         self.resources.get()
+    }
+
+    /// A planned input of a resource that the forward names in its `resources`.
+    pub fn planned<T: Element, const R: usize>(&self, resource: &str, name: &str) -> Result<In<'c, B, T, R>> {
+        self.planned.get(resource, name)
+    }
+
+    /// The node's resources, for steps of the regions inside; `None` inside a capture, where nothing is planned.
+    pub fn steps(&mut self) -> Option<&mut Steps<B>> {
+        self.steps.as_deref_mut()
     }
 
     /// Temporary memory until the forward returns, with unspecified contents. A capture cuts it from a buffer that
@@ -122,13 +136,13 @@ impl<B: Backend> Workspace<B> {
 }
 
 /// State that the engine owns and forwards read, by type.
-#[derive(Default)]
-pub struct Resources(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
+#[derive(Clone, Default)]
+pub struct Resources(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl Resources {
     /// Adds a resource, or replaces the one of its type.
     pub fn insert<T: Any + Send + Sync>(&mut self, resource: T) {
-        self.0.insert(TypeId::of::<T>(), Box::new(resource));
+        self.0.insert(TypeId::of::<T>(), Arc::new(resource));
     }
 
     /// The resource of a type.

@@ -6,13 +6,15 @@ use std::{
 };
 
 use crate::{
-    AnyView, Backend, Cx, Error, ErrorKind, Kwargs, Mode, ModelInputsFromEngine, RawOut, Resources, Result,
-    Row, Shape, Source, Statics,
+    AnyView, Backend, Cx, Elem, Error, ErrorKind, Kwargs, Mode, ModelInputsFromEngine, Planned, RawOut,
+    Resources, Result, Row, Shape, Source, Statics, Step, Steps,
     check::check_sources,
     claim::{Program, io_plans},
     cx::Workspace,
     lease::Keep,
+    resource::PlannedViews,
     source::At,
+    tensor::MAX_RANK,
 };
 
 /// Everything about an eager call but its inputs.
@@ -32,27 +34,19 @@ impl<B: Backend> EagerCall<'_, B> {
         &self,
         program: &mut dyn Program<B>,
         sources: &[Source<'_, B>],
+        planned: &UploadedPlan<B>,
+        steps: Option<&mut Steps<B>>,
     ) -> Result<Vec<RawOut<'static, B>>> {
         let schema = program.schema();
         let mut statics = Statics::default();
         program.statics(self.shape, &mut statics)?;
-        statics.check(schema)?;
+        statics.check(self.owner, schema.inputs, schema.outputs)?;
         let inputs = io_plans(schema.inputs, &statics.inputs);
         let outputs = io_plans(schema.outputs, &statics.outputs);
         let rows: Vec<usize> = inputs.iter().map(|plan| plan.dims[plan.axis]).collect();
         check_sources(self.owner, &inputs, self.shape.dims(), &rows, sources)?;
 
-        let mut uploads = Vec::new();
-        for source in sources {
-            uploads.push(match source.at {
-                At::Host(data) => {
-                    let buffer = self.device.alloc(data.len())?;
-                    B::upload(self.stream, data, &buffer, 0)?;
-                    Some(buffer)
-                }
-                At::Device { .. } | At::Lent(_) => None,
-            });
-        }
+        let uploads = sources.iter().map(|s| self.upload(s)).collect::<Result<Vec<_>>>()?;
         let x: Vec<_> = sources
             .iter()
             .zip(&uploads)
@@ -80,6 +74,8 @@ impl<B: Backend> EagerCall<'_, B> {
             },
             kwargs: self.kwargs,
             resources: self.resources,
+            planned: PlannedViews { names: &planned.names, views: &planned.views() },
+            steps,
         };
         no_panic(|| program.record(&mut cx, &x, &y, sources))?;
         let raw = |(plan, buffer): (&crate::executor::IoPlan, B::Buffer)| RawOut {
@@ -89,6 +85,55 @@ impl<B: Backend> EagerCall<'_, B> {
             rank: plan.rank,
         };
         Ok(outputs.iter().zip(memory).map(raw).collect())
+    }
+
+    /// Uploads the planned inputs of a step for the forward that reads them.
+    pub(crate) fn upload_planned(
+        &self,
+        step: &Step<'_, B, Planned>,
+        resources: &[&'static str],
+    ) -> Result<UploadedPlan<B>> {
+        let mut plan = UploadedPlan::none();
+        step.planned(resources, 0, |resource, name, source| {
+            let buffer = self.upload(&source)?;
+            let Some(buffer) = buffer else {
+                return Err(ErrorKind::HostInputOnDevice { owner: resource.into(), input: name }.into());
+            };
+            plan.names.push((resource, name));
+            plan.memory.push(buffer);
+            plan.shapes.push((source.elem, source.dims, source.rank));
+            Ok(())
+        })?;
+        Ok(plan)
+    }
+
+    fn upload(&self, source: &Source<'_, B>) -> Result<Option<B::Buffer>> {
+        let At::Host(data) = source.at else { return Ok(None) };
+        let buffer = self.device.alloc(data.len())?;
+        B::upload(self.stream, data, &buffer, 0)?;
+        Ok(Some(buffer))
+    }
+}
+
+/// The planned inputs of an eager step, in memory of their own.
+pub(crate) struct UploadedPlan<B: Backend> {
+    names: Vec<(&'static str, &'static str)>,
+    memory: Vec<B::Buffer>,
+    shapes: Vec<(Elem, [usize; MAX_RANK], usize)>,
+}
+
+impl<B: Backend> UploadedPlan<B> {
+    /// Of a forward that reads no resource.
+    pub(crate) fn none() -> Self {
+        UploadedPlan { names: Vec::new(), memory: Vec::new(), shapes: Vec::new() }
+    }
+
+    fn views(&self) -> Vec<AnyView<'_, B>> {
+        let view = |(buffer, shape): (_, &(Elem, [usize; MAX_RANK], usize))| {
+            let (elem, dims, rank) = *shape;
+            AnyView { buffer, offset: 0, elem, dims, rank }
+        };
+        self.memory.iter().zip(&self.shapes).map(view).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::bucket::Miss;
+use crate::{AdmitOutcome, RequestId, bucket::Miss};
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -433,6 +433,88 @@ pub enum ErrorKind {
     NoResource {
         /// Its Rust type.
         rust_type: &'static str,
+    },
+    /// A resource does not have what a step needs; nothing was reserved.
+    #[error("{node}: resource `{resource}` does not admit the step: {outcome}")]
+    Refused {
+        /// The node.
+        node: &'static str,
+        /// The resource.
+        resource: &'static str,
+        /// What is missing.
+        outcome: AdmitOutcome,
+    },
+    /// A step for a request that was never ingested, or was removed.
+    #[error("{node}: request {} is not known; ingest it before its first step", request.0)]
+    RequestUnknown {
+        /// The node.
+        node: &'static str,
+        /// The request.
+        request: RequestId,
+    },
+    /// A request that is ingested twice.
+    #[error("{node}: request {} is known already; remove it first", request.0)]
+    RequestKnown {
+        /// The node.
+        node: &'static str,
+        /// The request.
+        request: RequestId,
+    },
+    /// A region that brings its own step, run without one.
+    #[error("{owner}: it reads resource `{resource}`; call `run_step` with the node's steps")]
+    StepMissing {
+        /// `node.name` of the region.
+        owner: String,
+        /// The resource.
+        resource: &'static str,
+    },
+    /// Two steps, or two parts of one step, on one resource.
+    #[error("{node}: resource `{resource}` is already part of an open step")]
+    ResourceInStep {
+        /// The node.
+        node: &'static str,
+        /// The resource.
+        resource: &'static str,
+    },
+    /// A forward reads a resource that the step does not declare.
+    #[error("{node}: the forward reads resource `{resource}`, which the step does not declare")]
+    ResourceNotDeclared {
+        /// The node.
+        node: &'static str,
+        /// The resource.
+        resource: &'static str,
+    },
+    /// Resources that cannot be put in order.
+    #[error("{node}: resource `{resource}` cannot be ordered: {why}")]
+    ResourceOrder {
+        /// The node.
+        node: &'static str,
+        /// The resource.
+        resource: &'static str,
+        /// Why.
+        why: &'static str,
+    },
+    /// A graph buffer that is claimed, or asked for, beyond what was allocated.
+    #[error("{owner}: graph buffer `{name}` of {asked} bytes; {has} were claimed before the first capture")]
+    ClaimsClosed {
+        /// The resource.
+        owner: &'static str,
+        /// The buffer.
+        name: &'static str,
+        /// Bytes asked for.
+        asked: usize,
+        /// Bytes claimed.
+        has: usize,
+    },
+    /// A step whose plan does not suit the captured graph.
+    #[error("{owner}: the plan launches {planned}, the graph was captured with {captured}")]
+    LaunchShape {
+        /// The resource.
+        owner: &'static str,
+        /// What the plan needs.
+        planned: String,
+        /// What was captured.
+        captured: String,
     },
     /// A plugin's own error.
     #[error("{0}")]

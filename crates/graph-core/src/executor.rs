@@ -25,6 +25,7 @@ pub(crate) struct Executor<B: Backend> {
     pub(crate) schema: &'static Schema,
     pub(crate) device: B,
     pub(crate) stream: B::Stream,
+    /// The schema's, then the planned ones of its resources.
     pub(crate) inputs: Box<[IoPlan]>,
     pub(crate) outputs: Box<[IoPlan]>,
     pub(crate) kwargs: Kwargs,

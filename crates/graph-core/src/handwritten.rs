@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::{
     AnyView, Args, Backend, CallInputs, Cx, Dims, ErrorKind, NamedInputs, NamedOutputs, NamedResults,
     PiecewiseCudaGraphConfig, RawOut, Region, RegionSpec, Result, Schema, Shape, Source, Statics, Submodule,
-    engine::LoadCx, named::in_order,
+    load::LoadCx, named::in_order,
 };
 
 type MakeStatics = dyn Fn(&Shape, &mut Statics) + Send + Sync;

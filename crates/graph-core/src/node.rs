@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Backend, CallInputs, CudaGraphConfig, Cx, ErrorKind, Result, Runners, Schema, Shape, Statics, Submodule,
+    Backend, CallInputs, CudaGraphConfig, Cx, ErrorKind, Label, LoadCx, RequestId, Resource, Result, Runners,
+    Schema, Shape, Statics, Steps, Submodule, SubmoduleStep,
 };
 
 /// A named forward of a node: what it takes and gives, and which walks it serves where nothing is captured for them.
@@ -13,6 +14,39 @@ pub struct Forward {
     pub schema: Schema,
     /// The walks that it serves eagerly.
     pub walks: &'static [&'static str],
+    /// The resources whose planned inputs it reads.
+    pub resources: &'static [&'static str],
+}
+
+impl Forward {
+    /// A forward that reads no resource.
+    pub const fn new(schema: Schema, walks: &'static [&'static str]) -> Self {
+        Forward { schema, walks, resources: &[] }
+    }
+
+    /// The same, reading planned inputs of these resources.
+    pub const fn resources(self, resources: &'static [&'static str]) -> Self {
+        Forward { resources, ..self }
+    }
+}
+
+/// The requests of a call, for a step's declaration.
+#[derive(Clone, Copy, Debug)]
+pub struct StepRequests<'s> {
+    /// The requests, in row order.
+    pub requests: &'s [RequestId],
+    /// Tokens of each.
+    pub seq_lens: &'s [usize],
+}
+
+impl StepRequests<'_> {
+    /// Declares that each request's tokens continue its main stream in a resource.
+    pub fn append(&self, resource: &'static str, step: &mut SubmoduleStep) {
+        let mut part = step.resource(resource);
+        for (request, len) in self.requests.iter().zip(self.seq_lens) {
+            part.segment(*request, Label::MAIN, *len);
+        }
+    }
 }
 
 /// The eager code of a submodule, with its runners inside.
@@ -23,6 +57,22 @@ pub trait Node<B: Backend>: Sized + Send + 'static {
     /// The whole forwards to capture; claimed together with the regions, before any capture.
     fn configs(_model: &Self::Submodule) -> Vec<Box<dyn CudaGraphConfig>> {
         Vec::new()
+    }
+
+    /// The node's resources, made once, before anything is captured.
+    fn resources(_model: &Arc<Self::Submodule>, _cx: &LoadCx<'_, B>) -> Result<Vec<Box<dyn Resource<B>>>> {
+        Ok(Vec::new())
+    }
+
+    /// Declares which resources a step of a named forward touches, and how. A region inside that brings its own step
+    /// has its resources left out here.
+    fn declare_step(
+        &self,
+        _forward: &str,
+        _call: &StepRequests<'_>,
+        _step: &mut SubmoduleStep,
+    ) -> Result<()> {
+        Ok(())
     }
 
     /// The size of every static buffer of a named forward at a shape.
@@ -58,6 +108,7 @@ pub struct BindCx<'b, B: Backend> {
 
 /// A node without its type.
 pub(crate) trait AnyNode<B: Backend>: Send {
+    fn declare_step(&self, forward: &str, call: &StepRequests<'_>, step: &mut SubmoduleStep) -> Result<()>;
     fn forward(&mut self, forward: &str, cx: &mut Cx<'_, B>, call: &CallInputs<'_, B>) -> Result<()>;
     fn prepare(&mut self, forward: &str, cx: &mut Cx<'_, B>) -> Result<()>;
     fn set_slot(&mut self, slot: usize);
@@ -65,6 +116,9 @@ pub(crate) trait AnyNode<B: Backend>: Send {
 }
 
 impl<B: Backend, N: Node<B>> AnyNode<B> for N {
+    fn declare_step(&self, forward: &str, call: &StepRequests<'_>, step: &mut SubmoduleStep) -> Result<()> {
+        Node::declare_step(self, forward, call, step)
+    }
     fn forward(&mut self, forward: &str, cx: &mut Cx<'_, B>, call: &CallInputs<'_, B>) -> Result<()> {
         Node::forward(self, forward, cx, call)
     }
@@ -85,6 +139,7 @@ pub(crate) struct PendingNode<B: Backend> {
     pub(crate) forwards: &'static [Forward],
     pub(crate) configs: Vec<Box<dyn CudaGraphConfig>>,
     pub(crate) statics: Arc<StaticsOf>,
+    pub(crate) steps: Steps<B>,
     pub(crate) bind: Box<BindFn<B>>,
 }
 
@@ -97,17 +152,20 @@ impl<B: Backend> PendingNode<B> {
         name: &'static str,
         forwards: &'static [Forward],
         model: Arc<N::Submodule>,
-    ) -> Self {
+        cx: &LoadCx<'_, B>,
+    ) -> Result<Self> {
+        let steps = Steps::new(name, N::resources(&model, cx)?)?;
         let sizes = model.clone();
-        PendingNode {
+        Ok(PendingNode {
             name,
             forwards,
             configs: N::configs(&model),
             statics: Arc::new(move |forward, shape, statics| {
                 N::make_static_inputs(&sizes, forward, shape, statics);
             }),
+            steps,
             bind: Box::new(move |cx| Ok(Box::new(N::bind(model, cx)?))),
-        }
+        })
     }
 }
 

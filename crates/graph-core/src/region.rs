@@ -4,10 +4,10 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     AnyView, Backend, Cx, Dims, Element, In, Miss, PiecewiseCudaGraphConfig, Result, Schema, Shape, Source,
-    Statics, Tensor,
+    Statics, StepRequests, SubmoduleStep, Tensor,
     arena::Place,
-    engine::LoadCx,
     lease::{Keep, RawOut},
+    load::LoadCx,
 };
 
 /// A model: its weights, loaded once per engine and shared by every region and node that names it.
@@ -69,6 +69,17 @@ pub trait Region: RegionSpec {
         x: &Self::Inputs<'_>,
         y: &Self::Outputs<'_>,
     ) -> Result<()>;
+
+    /// The resources whose planned inputs the forward reads, with a step of the region's own.
+    fn resources(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Declares the region's own step; by default every request's tokens continue its main stream in each resource.
+    fn declare_step(&self, call: &StepRequests<'_>, step: &mut SubmoduleStep) -> Result<()> {
+        self.resources().iter().for_each(|resource| call.append(resource, step));
+        Ok(())
+    }
 
     /// Runs once per shape before the warm-up where the configuration's `compile` is on: the place for JIT work.
     fn prepare(&self, _cx: &mut Cx<'_, Self::Backend>) -> Result<()> {

@@ -7,7 +7,7 @@ use std::{any::Any, collections::BTreeMap, fmt, marker::PhantomData};
 
 use crate::{
     Backend, ErrorKind, Forward, HandWritten, Node, Region, Result, Schema,
-    engine::Loader,
+    load::Loader,
     node::PendingNode,
     runner::{PendingRegion, PendingRunners},
 };
@@ -91,7 +91,7 @@ impl<B: Backend, N: Node<B>> NodeTableOf<B, N> {
     const TABLE: NodeTable<B> = NodeTable {
         start: |loader, entry| {
             let model = loader.submodule::<N::Submodule>(entry.name)?;
-            Ok(PendingNode::new::<N>(entry.name, entry.forwards, model))
+            PendingNode::new::<N>(entry.name, entry.forwards, model, &loader.cx(entry.name))
         },
     };
 }

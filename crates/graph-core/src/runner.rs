@@ -1,22 +1,22 @@
 //! The typed face of the executor: one region, run by the eager code around it.
 
-use std::{
-    any::{Any, TypeId, type_name},
-    marker::PhantomData,
-    sync::Arc,
-};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use crate::{
     AnyView, Args, Backend, BucketTable, Cx, Dims, ErrorKind, Kwargs, Miss, Outcome, PiecewiseConfigType,
     PiecewiseCudaGraphConfig, Region, RequestId, Resources, Result, Row, RunnerStats, Schema, Shape, Source,
-    Statics,
+    Statics, StepContext, StepRequests, Steps,
     arena::Claims,
     capture::{CaptureOptions, Capturer},
     claim::{Claimed, Program, Target, claim},
     cx::InsideForward,
-    eager::EagerCall,
+    eager::{EagerCall, UploadedPlan},
     executor::Executor,
+    lease::Launched,
     request::padded_rows,
+    runners::Runners,
     stats::Stats,
 };
 
@@ -41,7 +41,7 @@ impl<R: Region> Runner<R> {
     /// strict mode; whatever the driver reports.
     #[inline]
     pub fn run<A: Args<R>>(&mut self, args: A, seq_lens: &[usize]) -> Result<Outcome<'_, R>> {
-        if seq_lens.is_empty() || InsideForward::is_inside() {
+        if seq_lens.is_empty() || InsideForward::is_inside() || !self.region.resources().is_empty() {
             return Err(self.refuse(seq_lens));
         }
         args.check(self.executor.schema)?;
@@ -49,13 +49,71 @@ impl<R: Region> Runner<R> {
         let sources = args.sources();
         let bucket = match self.table.choose(real) {
             Ok(bucket) if !self.eager_only => bucket,
-            Ok(_) => return self.eager(Miss::Forced, seq_lens, sources.as_ref()),
-            Err(reason) => return self.eager(reason, seq_lens, sources.as_ref()),
+            Ok(_) => return self.eager(Miss::Forced, seq_lens, sources.as_ref(), None),
+            Err(reason) => return self.eager(reason, seq_lens, sources.as_ref(), None),
         };
         let rows = self.region.in_rows(real);
         let lease = self.executor.lease(bucket, self.slot)?;
         let staged = self.executor.stage(lease, real, rows.as_ref(), sources.as_ref())?;
-        let mut launched = self.executor.launch(staged, real)?;
+        let launched = self.executor.launch(staged, real)?;
+        self.results(launched, real)
+    }
+
+    /// The same for a region that brings its own step: its resources are declared, admitted, planned and committed
+    /// around the launch. With `lease_before_step` the slot is taken before the step is declared.
+    ///
+    /// # Errors
+    /// As [`run`](Runner::run), and what a step may fail with: [`ErrorKind::Refused`] above all. Nothing is reserved
+    /// then.
+    pub fn run_step<A: Args<R>>(
+        &mut self,
+        args: A,
+        call: StepRequests<'_>,
+        steps: &mut Steps<R::Backend>,
+    ) -> Result<Outcome<'_, R>> {
+        let StepRequests { requests, seq_lens } = call;
+        if seq_lens.is_empty() || InsideForward::is_inside() {
+            return Err(self.refuse(seq_lens));
+        }
+        if requests.len() != seq_lens.len() {
+            let (owner, lens, bs) = (self.executor.owner.clone(), seq_lens.len(), requests.len());
+            return Err(ErrorKind::LengthsDisagree { owner, lens, bs }.into());
+        }
+        args.check(self.executor.schema)?;
+        let real = self.config.real_dims(seq_lens);
+        let sources = args.sources();
+        let bucket = match self.table.choose(real) {
+            Ok(bucket) if !self.eager_only => bucket,
+            Ok(_) => return self.eager(Miss::Forced, seq_lens, sources.as_ref(), Some((requests, steps))),
+            Err(reason) => return self.eager(reason, seq_lens, sources.as_ref(), Some((requests, steps))),
+        };
+        let before = self.config.lease_before_step();
+        let early = before.then(|| self.executor.lease(bucket, self.slot)).transpose()?;
+        let region = &*self.region;
+        let step = steps.declare(|step| region.declare_step(&call, step))?.admit()?;
+        let lease = early.map_or_else(|| self.executor.lease(bucket, self.slot), Ok)?;
+        let padded = self.executor.buckets[bucket.index()].layout.dims;
+        let rows = padded_rows(&self.executor.owner, lease.slot(), padded.bs, requests)?;
+        let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: real.bs, padded };
+        let step = step.plan(&cx)?;
+
+        let mut sources: SmallVec<[Source<'_, R::Backend>; 16]> = sources.as_ref().iter().copied().collect();
+        let mut lengths: SmallVec<[usize; 16]> = region.in_rows(real).as_ref().iter().copied().collect();
+        let mut planned = self.executor.inputs[lengths.len()..].iter();
+        step.planned(region.resources(), lease.slot(), |_, _, source| {
+            lengths.extend(planned.next().map(|plan| source.dims[plan.axis]));
+            sources.push(source);
+            Ok(())
+        })?;
+        let staged = self.executor.stage(lease, real, &lengths, &sources)?;
+        drop(sources);
+        let launched = self.executor.launch(staged, real)?;
+        step.commit(&rows[requests.len()..]);
+        self.results(launched, real)
+    }
+
+    #[inline]
+    fn results(&self, mut launched: Launched<R::Backend>, real: Dims) -> Result<Outcome<'_, R>> {
         let rows = self.region.out_rows(real);
         let executor = &self.executor;
         let mut take = |i: usize| {
@@ -68,10 +126,14 @@ impl<R: Region> Runner<R> {
     #[cold]
     fn refuse(&self, seq_lens: &[usize]) -> crate::Error {
         let owner = self.executor.owner.clone();
-        match seq_lens.is_empty() {
-            true => ErrorKind::EmptyBatch { owner }.into(),
-            false => ErrorKind::InsideCapture { owner }.into(),
+        if seq_lens.is_empty() {
+            return ErrorKind::EmptyBatch { owner }.into();
         }
+        match self.region.resources().first() {
+            Some(resource) if !InsideForward::is_inside() => ErrorKind::StepMissing { owner, resource },
+            _ => ErrorKind::InsideCapture { owner },
+        }
+        .into()
     }
 
     #[cold]
@@ -80,12 +142,16 @@ impl<R: Region> Runner<R> {
         reason: Miss,
         seq_lens: &[usize],
         sources: &[Source<'_, R::Backend>],
+        step: Option<(&[RequestId], &mut Steps<R::Backend>)>,
     ) -> Result<Outcome<'_, R>> {
         if self.strict && reason != Miss::Forced {
             return Err(ErrorKind::Strict { owner: self.executor.owner.clone(), miss: reason }.into());
         }
         self.executor.stats.count_eager(reason);
-        let Dims { bs, tokens } = self.config.real_dims(seq_lens);
+        let dims = self.config.real_dims(seq_lens);
+        let Dims { bs, tokens } = dims;
+        let requests = step.as_ref().map_or(&[][..], |(requests, _)| requests);
+        let rows: Vec<Row> = requests.iter().map(|r| Row::Request(*r)).collect();
         let seq_lens = match self.config.config_type() {
             PiecewiseConfigType::Batched => vec![tokens / bs; bs],
             PiecewiseConfigType::Packed => seq_lens.to_vec(),
@@ -95,12 +161,25 @@ impl<R: Region> Runner<R> {
             stream: &self.executor.stream,
             owner: &self.executor.owner,
             shape: &Shape { bs, seq_lens, total_tokens: tokens },
-            request_ids: &[],
+            request_ids: &rows,
             kwargs: &self.executor.kwargs,
             resources: &self.resources,
         };
         let face = &mut Face { region: &*self.region, config: &*self.config };
-        let mut outs: Vec<_> = call.run(face, sources)?.into_iter().map(Some).collect();
+        let outs = match step {
+            None => call.run(face, sources, &UploadedPlan::none(), None)?,
+            Some((requests, steps)) => {
+                let declared = StepRequests { requests, seq_lens: &call.shape.seq_lens };
+                let step = steps.declare(|step| self.region.declare_step(&declared, step))?.admit()?;
+                let cx = StepContext { slot: 0, rows: &rows, real_bs: bs, padded: dims };
+                let mut step = step.plan(&cx)?;
+                let planned = call.upload_planned(&step, self.region.resources())?;
+                let outs = call.run(face, sources, &planned, Some(step.inside()))?;
+                step.commit(&[]);
+                outs
+            }
+        };
+        let mut outs: Vec<_> = outs.into_iter().map(Some).collect();
         let executor = &self.executor;
         let mut take = |i: usize| outs.get_mut(i).and_then(Option::take).ok_or_else(|| executor.no_output(i));
         Ok(Outcome::Eager { out: self.region.results(&mut take)?, reason })
@@ -161,6 +240,9 @@ impl<R: Region> Program<R::Backend> for Face<'_, R> {
     fn kwargs(&self) -> Kwargs {
         self.config.forward_kwargs().clone()
     }
+    fn resources(&self) -> &'static [&'static str] {
+        self.region.resources()
+    }
     fn prepare(&mut self, cx: &mut Cx<'_, R::Backend>) -> Result<()> {
         self.region.prepare(cx)
     }
@@ -183,7 +265,7 @@ pub(crate) trait PendingRegion<B: Backend> {
         &mut self,
         change: &mut dyn FnMut(&mut Box<dyn PiecewiseCudaGraphConfig>) -> Result<()>,
     ) -> Result<()>;
-    fn claim(&mut self, options: &CaptureOptions, claims: &mut Claims) -> Result<()>;
+    fn claim(&mut self, options: &CaptureOptions, claims: &mut Claims, steps: &mut Steps<B>) -> Result<()>;
     /// Buckets to capture, over all instances.
     fn buckets(&self) -> usize;
     fn capture(self: Box<Self>, capturer: &mut Capturer<'_, B>, into: &mut Runners<B>) -> Result<()>;
@@ -219,7 +301,12 @@ impl<R: Region> PendingRegion<R::Backend> for PendingRunners<R> {
     ) -> Result<()> {
         self.instances.iter_mut().try_for_each(|i| change(&mut i.config))
     }
-    fn claim(&mut self, options: &CaptureOptions, claims: &mut Claims) -> Result<()> {
+    fn claim(
+        &mut self,
+        options: &CaptureOptions,
+        claims: &mut Claims,
+        steps: &mut Steps<R::Backend>,
+    ) -> Result<()> {
         let name = self.schema.full_name();
         for instance in &mut self.instances {
             let config = &*instance.config;
@@ -228,7 +315,8 @@ impl<R: Region> PendingRegion<R::Backend> for PendingRunners<R> {
             let compile = config.compile();
             let targets = shapes.into_iter().map(|shape| Target { shape, batched, compile }).collect();
             let face = Face { region: &*instance.region, config };
-            instance.claimed = Some(claim(&face, targets, options.slots.max(1), claims)?);
+            let slots = options.slots_for(steps);
+            instance.claimed = Some(claim(&face, targets, slots, claims, steps)?);
         }
         Ok(())
     }
@@ -268,63 +356,5 @@ impl<R: Region> PendingRegion<R::Backend> for PendingRunners<R> {
         }
         into.insert(self.schema.full_name(), runners);
         Ok(())
-    }
-}
-
-/// The runners of an engine, by the type of their region, until a node takes them.
-pub struct Runners<B: Backend> {
-    all: Vec<(String, TypeId, Box<dyn Any + Send>)>,
-    backend: PhantomData<B>,
-}
-
-impl<B: Backend> Runners<B> {
-    pub(crate) fn new() -> Self {
-        Runners { all: Vec::new(), backend: PhantomData }
-    }
-
-    fn insert<R: Region<Backend = B>>(&mut self, name: String, runners: Vec<Runner<R>>) {
-        self.all.push((name, TypeId::of::<R>(), Box::new(runners)));
-    }
-
-    /// One runner per instance, in order. Taken: the eager code owns them, as fields that it can borrow apart.
-    pub fn take<R: Region<Backend = B>>(&mut self) -> Result<Vec<Runner<R>>> {
-        self.take_where::<R>(|_| true, type_name::<R>())
-    }
-
-    /// The same for a hand-written region, whose type says nothing: by `node.name`.
-    pub fn take_named<R: Region<Backend = B>>(&mut self, name: &str) -> Result<Vec<Runner<R>>> {
-        self.take_where::<R>(|n| n == name, name)
-    }
-
-    /// The only runner of a region.
-    pub fn take_one<R: Region<Backend = B>>(&mut self) -> Result<Runner<R>> {
-        let mut runners = self.take::<R>()?;
-        match (runners.pop(), runners.len()) {
-            (Some(runner), 0) => Ok(runner),
-            (_, n) => {
-                Err(Self::none::<R>(type_name::<R>(), format!("it has {} instances; use `take`", n + 1)))
-            }
-        }
-    }
-
-    fn take_where<R: Region<Backend = B>>(
-        &mut self,
-        name: impl Fn(&str) -> bool,
-        asked: &str,
-    ) -> Result<Vec<Runner<R>>> {
-        let found = self.all.iter().position(|(n, id, _)| *id == TypeId::of::<R>() && name(n));
-        let Some(i) = found else {
-            return Err(Self::none::<R>(asked, "not registered for this backend, or taken already".into()));
-        };
-        let (name, _, any) = self.all.swap_remove(i);
-        match any.downcast::<Vec<Runner<R>>>() {
-            Ok(runners) => Ok(*runners),
-            Err(_) => Err(Self::none::<R>(&name, "its type is another".into())),
-        }
-    }
-
-    fn none<R>(region: &str, why: String) -> crate::Error {
-        let (region, rust_type) = (region.into(), type_name::<R>());
-        ErrorKind::NoRunner { region, rust_type, backend: B::NAME, why }.into()
     }
 }

@@ -1,6 +1,6 @@
 //! The static-input factory: the sizes of a region's static buffers at a shape.
 
-use crate::{ErrorKind, Result, Schema, Wire, tensor::MAX_RANK};
+use crate::{ErrorKind, IoSchema, Result, Wire, tensor::MAX_RANK};
 
 /// What `make_static_inputs` fills in: one entry per declared input and output, in declared order.
 ///
@@ -68,14 +68,14 @@ impl Statics {
     }
 
     /// Every declared input and output, once, in order, at its declared rank.
-    pub(crate) fn check(&self, schema: &Schema) -> Result<()> {
-        let sides = [("input", &self.inputs, schema.inputs), ("output", &self.outputs, schema.outputs)];
+    pub(crate) fn check(&self, owner: &str, inputs: &[IoSchema], outputs: &[IoSchema]) -> Result<()> {
+        let sides = [("input", &self.inputs, inputs), ("output", &self.outputs, outputs)];
         for (what, got, declared) in sides {
             let names = || declared.iter().map(|d| d.name).collect::<Vec<_>>().join(", ");
             if let Some((g, d)) = got.iter().zip(declared).find(|(g, d)| g.name == d.name && g.rank != d.rank)
             {
                 return Err(ErrorKind::WrongType {
-                    owner: schema.full_name(),
+                    owner: owner.into(),
                     input: g.name.into(),
                     want_elem: d.elem.name(),
                     want_rank: d.rank,
@@ -88,7 +88,7 @@ impl Statics {
             if differs.is_some() || got.len() != declared.len() {
                 let beyond = got.get(declared.len()).map_or("(end of list)", |g| g.name);
                 return Err(ErrorKind::UnknownName {
-                    owner: format!("{} (make_static_inputs)", schema.full_name()),
+                    owner: format!("{owner} (make_static_inputs)"),
                     what,
                     got: differs.unwrap_or(beyond).into(),
                     known: format!("{}, each once and in this order", names()),

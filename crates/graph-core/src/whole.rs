@@ -4,8 +4,8 @@ use std::{borrow::Cow, sync::Arc};
 
 use crate::{
     AnyView, Backend, BucketIx, BucketKey, BucketTable, CallInputs, CudaGraphConfig, CudaGraphConfigType, Cx,
-    Dims, ErrorKind, KeyInfo, Kwargs, Miss, NamedInputs, NamedOutputs, NamedResults, NodeInputs, RequestId,
-    Result, Row, Schema, Shape, SlotLease, Source, Staged, Statics,
+    Dims, ErrorKind, KeyInfo, Kwargs, Miss, NamedInputs, NamedOutputs, NamedResults, NodeInputs, Planned,
+    RequestId, Result, Row, Schema, Shape, SlotLease, Source, Staged, Statics, Step,
     arena::Claims,
     capture::{CaptureOptions, Capturer},
     claim::{Claimed, Program, Target, claim},
@@ -30,6 +30,8 @@ pub struct WholeRunner<B: Backend> {
     /// All buckets in capture order: configuration, position in its executor, key.
     buckets: Vec<WholeBucket>,
     groups: Vec<Group>,
+    /// The captured forward of each configuration.
+    forwards: Vec<&'static Forward>,
     statics: Arc<StaticsOf>,
     /// Reused at every step, so that sizes are worked out without allocating.
     sizes: Statics,
@@ -119,21 +121,28 @@ impl<B: Backend> WholeRunner<B> {
         padded_rows(self.node, lease.slot(), self.key(lease.token.whole)?.bs, requests)
     }
 
-    /// Writes the inputs of a step, and all padding. `inputs` are by name, in any order, each once.
+    /// Writes the inputs of a step, its planned inputs, and all padding. `inputs` are by name, in any order, each once.
     pub fn stage(
         &mut self,
         lease: SlotLease<B>,
         shape: &Shape,
         inputs: &[(&str, Source<'_, B>)],
+        step: &Step<'_, B, Planned>,
     ) -> Result<SlotLease<B, Staged>> {
         let config = self.bucket(lease.token.whole)?.config;
         let executor = &mut self.executors[config];
-        let sources = in_order(executor.schema, inputs)?;
+        let mut sources = in_order(executor.schema, inputs)?;
         self.sizes.clear();
         (self.statics)(executor.schema.name, shape, &mut self.sizes);
         self.rows.clear();
         let sizes = self.sizes.inputs.iter().zip(executor.schema.inputs);
         self.rows.extend(sizes.map(|(size, io)| size.dims[io.axis]));
+        let mut planned = executor.inputs[executor.schema.inputs.len()..].iter();
+        step.planned(self.forwards[config].resources, lease.slot(), |_, _, source| {
+            self.rows.extend(planned.next().map(|plan| source.dims[plan.axis]));
+            sources.push(source);
+            Ok(())
+        })?;
         executor.stage(lease, shape.dims(), &self.rows, &sources)
     }
 
@@ -154,6 +163,11 @@ impl<B: Backend> WholeRunner<B> {
         Ok(NamedResults { schema: executor.schema, outs })
     }
 
+    /// The forward that a bucket captured.
+    pub(crate) fn forward(&self, bucket: BucketIx) -> Result<&'static Forward> {
+        Ok(self.forwards[self.bucket(bucket)?.config])
+    }
+
     /// Counts an eager call of a walk.
     pub(crate) fn count_eager(&self, walk: &str, reason: Miss) {
         let serves = |c: &dyn CudaGraphConfig| {
@@ -168,6 +182,7 @@ impl<B: Backend> WholeRunner<B> {
 /// A node's named forward as something to capture.
 pub(crate) struct WholeFace<'n, B: Backend> {
     pub(crate) schema: &'static Schema,
+    pub(crate) resources: &'static [&'static str],
     pub(crate) statics: &'n StaticsOf,
     /// Not there while sizes are claimed: the node is bound later.
     pub(crate) node: Option<&'n mut dyn AnyNode<B>>,
@@ -183,6 +198,9 @@ impl<B: Backend> Program<B> for WholeFace<'_, B> {
     }
     fn kwargs(&self) -> Kwargs {
         Kwargs::new()
+    }
+    fn resources(&self) -> &'static [&'static str] {
+        self.resources
     }
     fn prepare(&mut self, cx: &mut Cx<'_, B>) -> Result<()> {
         self.node.as_mut().map_or(Ok(()), |node| node.prepare(self.schema.name, cx))
@@ -205,7 +223,8 @@ impl<B: Backend> Program<B> for WholeFace<'_, B> {
 /// The whole forwards of a node between claim and capture.
 pub(crate) struct PendingWhole {
     node: &'static str,
-    forwards: &'static [Forward],
+    /// The captured forward of each configuration.
+    forwards: Vec<&'static Forward>,
     configs: Vec<Box<dyn CudaGraphConfig>>,
     statics: Arc<StaticsOf>,
     plan: Vec<PlannedBucket>,
@@ -222,6 +241,7 @@ impl PendingWhole {
         let configs = std::mem::take(&mut node.configs);
         let plan = plan_captures(node.name, &configs, &options.default_batch_sizes)?;
         let mut claimed = Vec::new();
+        let mut captured = Vec::new();
         for (i, config) in configs.iter().enumerate() {
             let forward = forward_named(node.name, node.forwards, config.capture_forward_method())?;
             let batched = config.config_type() == CudaGraphConfigType::BasicBatched;
@@ -232,12 +252,18 @@ impl PendingWhole {
                     Ok(Target { shape, batched, compile: config.compile() })
                 })
                 .collect::<Result<_>>()?;
-            let face: WholeFace<'_, B> =
-                WholeFace { schema: &forward.schema, statics: &*node.statics, node: None };
-            claimed.push(claim(&face, targets, options.slots.max(1), claims)?);
+            let face: WholeFace<'_, B> = WholeFace {
+                schema: &forward.schema,
+                resources: forward.resources,
+                statics: &*node.statics,
+                node: None,
+            };
+            let slots = options.slots_for(&node.steps);
+            claimed.push(claim(&face, targets, slots, claims, &mut node.steps)?);
+            captured.push(forward);
         }
-        let (name, forwards, statics) = (node.name, node.forwards, node.statics.clone());
-        Ok(PendingWhole { node: name, forwards, configs, statics, plan, claimed })
+        let (name, statics) = (node.name, node.statics.clone());
+        Ok(PendingWhole { node: name, forwards: captured, configs, statics, plan, claimed })
     }
 
     /// Buckets to capture.
@@ -262,9 +288,8 @@ impl PendingWhole {
         let mut groups: Vec<(Cow<'static, str>, Option<KeyInfo>, Vec<(BucketIx, Dims, bool)>)> = Vec::new();
         for planned in &self.plan {
             let config = planned.config;
-            let method = self.configs[config].capture_forward_method();
-            let schema = &forward_named(self.node, self.forwards, method)?.schema;
-            let mut face = WholeFace { schema, statics: &*self.statics, node: Some(&mut *node) };
+            let Forward { schema, resources, .. } = self.forwards[config];
+            let mut face = WholeFace { schema, resources, statics: &*self.statics, node: Some(&mut *node) };
             let captured = capturer.bucket(&mut builds[config], &mut face, next[config]);
             next[config] += 1;
             let ix = captured.map(|local| {
@@ -292,6 +317,7 @@ impl PendingWhole {
             executors: builds.into_iter().map(|b| capturer.finish(b)).collect(),
             buckets,
             groups: groups.into_iter().map(group).collect(),
+            forwards: self.forwards,
             statics: self.statics,
             sizes: Statics::default(),
             rows: Vec::new(),

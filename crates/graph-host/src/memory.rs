@@ -8,6 +8,7 @@
 
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
+    fmt,
     ptr::NonNull,
     slice,
     sync::{
@@ -16,7 +17,7 @@ use std::{
     },
 };
 
-use graph_core::{Element, ErrorKind, Result};
+use graph_core::{Element, Error, ErrorKind, Result};
 
 use crate::{
     codes,
@@ -206,6 +207,9 @@ pub trait WriteSpans: Send + 'static {
     unsafe fn slices(&self) -> Self::Slices<'_>;
 }
 
+/// Entries of the largest tuple.
+const MOST: usize = 8;
+
 macro_rules! tuples {
     ($($($t:ident $i:tt)*;)*) => { $(
         impl<$($t: Element),*> ReadSpans for ($(Span<$t>,)*) {
@@ -262,48 +266,70 @@ pub(crate) struct Launch<R, W> {
 }
 
 impl<R: ReadSpans, W: WriteSpans> Launch<R, W> {
-    /// Refuses memory of another device, and a write range that overlaps any other range.
+    /// Refuses memory of another device, and a write range that overlaps any other range. Allocates nothing.
     pub(crate) fn new(what: &str, device: &Device, reads: R, writes: W) -> Result<Self> {
         let gate = device.gate.id();
-        let (mut extents, mut n_reads) = (Vec::new(), 0);
-        reads.each(&mut |e| extents.push(e));
-        n_reads += extents.len();
-        writes.each(&mut |e| extents.push(e));
-        let name = |i: usize| match i.checked_sub(n_reads) {
-            None => format!("read {i}"),
-            Some(i) => format!("write {i}"),
+        let mut extents: [Option<Extent<'_>>; 2 * MOST] = [const { None }; 2 * MOST];
+        let mut n = 0;
+        let mut add = |extent| {
+            extents[n] = Some(extent);
+            n += 1;
+            n
         };
-        for (i, extent) in extents.iter().enumerate() {
-            if extent.memory.device.gate.id() != gate {
-                let detail = format!("{} is memory of another device", name(i));
+        let mut n_reads = 0;
+        reads.each(&mut |extent| n_reads = add(extent));
+        writes.each(&mut |extent| _ = add(extent));
+        let mut checked = extents.iter().flatten().enumerate();
+        checked.try_for_each(|(i, extent)| {
+            if extent.memory.device_id() != gate {
+                let detail = format!("{} is memory of another device", Argument(i, n_reads));
                 return Err(codes::error(what, codes::INVALID_HANDLE, detail));
             }
-            if let Some(other) = extents[..i].iter().position(|e| i >= n_reads && e.overlaps(extent)) {
-                let Extent { from, to, .. } = extents[other];
-                let detail = format!(
-                    "{} (bytes {}..{}) overlaps {} (bytes {from}..{to}) of the same buffer; to work in place, name \
-                     the range only as a write, which may be read as well",
-                    name(i),
-                    extent.from,
-                    extent.to,
-                    name(other),
-                );
-                return Err(codes::error(what, codes::INVALID_VALUE, detail));
+            let before = extents.iter().flatten().take(if i < n_reads { 0 } else { i });
+            match before.enumerate().find(|(_, other)| other.overlaps(extent)) {
+                None => Ok(()),
+                Some((j, other)) => {
+                    Err(overlap(what, (Argument(i, n_reads), extent), (Argument(j, n_reads), other)))
+                }
             }
-        }
+        })?;
         Ok(Launch { gate, reads, writes })
     }
 
     /// Runs a body on the slices.
     #[inline]
-    pub(crate) fn run<'l>(&'l self, turn: &mut Turn<'_>, body: impl FnOnce(R::Slices<'l>, W::Slices<'l>)) {
+    pub(crate) fn run(&self, turn: &mut Turn<'_>, body: impl for<'s> FnOnce(R::Slices<'s>, W::Slices<'s>)) {
         assert_eq!(self.gate, turn.gate(), "an operation of one device on the turn of another");
         // SAFETY: every range is memory of the device whose turn this is, so no other operation touches it, on any
         // thread; this one cannot nest another, for it borrows the turn and its thread gets no second one. Its own
-        // ranges were checked by `new`: no write overlaps anything. `self` keeps the memory alive.
+        // ranges were checked by `new`: no write overlaps anything. `self` keeps the memory alive. The body takes any
+        // lifetime, so it can keep no slice.
         let (reads, writes) = unsafe { (self.reads.slices(), self.writes.slices()) };
         body(reads, writes);
     }
+}
+
+/// Position among all ranges, and the number of reads: for messages.
+struct Argument(usize, usize);
+
+impl fmt::Display for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.checked_sub(self.1) {
+            None => write!(f, "read {}", self.0),
+            Some(i) => write!(f, "write {i}"),
+        }
+    }
+}
+
+#[cold]
+fn overlap(what: &str, one: (Argument, &Extent<'_>), other: (Argument, &Extent<'_>)) -> Error {
+    let ((one, a), (other, b)) = (one, other);
+    let detail = format!(
+        "{one} (bytes {}..{}) overlaps {other} (bytes {}..{}) of the same buffer; to work in place, name the range \
+         only as a write, which may be read as well",
+        a.from, a.to, b.from, b.to,
+    );
+    codes::error(what, codes::INVALID_VALUE, detail)
 }
 
 /// A word of pinned memory that the host polls.

@@ -1,6 +1,6 @@
 //! Answers about a step of a whole forward: its lease, its rows, what it writes.
 
-use graph_core::{BucketIx, IoSchema, NodeInputs, RequestId, Row, Shape};
+use graph_core::{BucketIx, Dims, IoSchema, NodeInputs, RequestId, Row, Shape, StepContext, Steps};
 use serde_json::{Value, json};
 
 use super::Answer;
@@ -148,9 +148,17 @@ impl Step<'_> {
         let sources = sources.collect::<Result<Vec<_>, Problem>>()?;
         // The requests of a step are no part of the vectors: any lengths do that give this many tokens.
         let shape = Shape::packed(tokens, self.bs)?;
+        let mut steps = Steps::new("node", Vec::new())?;
         let y = self.engine.with(|runner| {
-            let staged = runner.stage(runner.lease_slot(self.at, self.slot)?, &shape, &sources)?;
-            runner.replay(staged, &shape)?.take::<u8, 2>("y")?.to_vec(&self.engine.stream)
+            let lease = runner.lease_slot(self.at, self.slot)?;
+            let rows = runner.step_rows(&lease, &[])?;
+            let padded = Dims { bs: self.bs, tokens: self.tokens };
+            let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: 0, padded };
+            let step = steps.declare(|_| Ok(()))?.admit()?.plan(&cx)?;
+            let staged = runner.stage(lease, &shape, &sources, &step)?;
+            let y = runner.replay(staged, &shape)?.take::<u8, 2>("y")?.to_vec(&self.engine.stream)?;
+            step.commit(&rows);
+            Ok(y)
         });
         Ok(y?)
     }

@@ -155,7 +155,7 @@ impl Region {
         let mut engine = Engine::builder(device)
             .options(Options::default().with((spec.clone(), probe.clone())))
             .capture_options(CaptureOptions {
-                slots: spec.slots(),
+                slots: Some(spec.slots()),
                 warm_ups: 1,
                 default_batch_sizes: spec.default_batch_sizes.clone(),
                 strict: false,

@@ -47,7 +47,7 @@ static FORWARDS: [Forward; 8] = [
 ];
 
 const fn forward(name: &'static str) -> Forward {
-    Forward { schema: Schema::new(NODE, name, "from the setup", &INPUTS, &OUTPUTS), walks: &[] }
+    Forward::new(Schema::new(NODE, name, "from the setup", &INPUTS, &OUTPUTS), &[])
 }
 
 static ENTRY: NodeEntry = NodeEntry {
@@ -177,7 +177,7 @@ impl WholeEngine {
         let engine = Engine::builder(device)
             .options(Options::default().with((spec.clone(), probe.clone())))
             .capture_options(CaptureOptions {
-                slots: spec.num_slots,
+                slots: Some(spec.num_slots),
                 warm_ups: 1,
                 default_batch_sizes: spec.default_batch_sizes.clone(),
                 strict: false,

@@ -1,0 +1,90 @@
+//! Loading: options, and submodules that are loaded once and shared.
+
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    sync::Arc,
+};
+
+use crate::{Backend, Result, Submodule};
+
+/// Typed options for loaders: the engine author puts them in, a plugin asks by type.
+///
+/// ```
+/// use graph_core::Options;
+/// struct ModelDir(&'static str);
+/// let options = Options::default().with(ModelDir("weights"));
+/// assert_eq!(options.get::<ModelDir>().unwrap().0, "weights");
+/// ```
+#[derive(Default)]
+pub struct Options(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
+
+impl Options {
+    /// Adds an option, or replaces the one of its type.
+    pub fn with<T: Send + Sync + 'static>(mut self, option: T) -> Self {
+        self.0.insert(TypeId::of::<T>(), Box::new(option));
+        self
+    }
+
+    /// The option of a type.
+    pub fn get<T: 'static>(&self) -> Option<&T> {
+        self.0.get(&TypeId::of::<T>())?.downcast_ref()
+    }
+}
+
+/// What a submodule is loaded with.
+pub struct LoadCx<'l, B: Backend> {
+    /// The device.
+    pub device: &'l B,
+    /// The engine's stream.
+    pub stream: &'l B::Stream,
+    /// The engine author's options.
+    pub options: &'l Options,
+    /// The node that it is loaded for.
+    pub node: &'static str,
+}
+
+/// Loads submodules, each once per node.
+pub struct Loader<'l, B: Backend> {
+    device: &'l B,
+    stream: &'l B::Stream,
+    options: &'l Options,
+    loaded: HashMap<(TypeId, &'static str), Arc<dyn Any + Send + Sync>>,
+}
+
+impl<'l, B: Backend> Loader<'l, B> {
+    pub(crate) fn new(device: &'l B, stream: &'l B::Stream, options: &'l Options) -> Self {
+        Loader { device, stream, options, loaded: HashMap::new() }
+    }
+
+    /// What a submodule of a node is loaded with.
+    pub fn cx(&self, node: &'static str) -> LoadCx<'l, B> {
+        LoadCx { device: self.device, stream: self.stream, options: self.options, node }
+    }
+
+    /// The submodule of a node: loaded on first use, then shared.
+    pub fn submodule<S: Submodule<B>>(&mut self, node: &'static str) -> Result<Arc<S>> {
+        let key = (TypeId::of::<S>(), node);
+        if let Some(loaded) = self.loaded.get(&key).and_then(|s| s.clone().downcast().ok()) {
+            return Ok(loaded);
+        }
+        let loaded = Arc::new(S::load(&self.cx(node))?);
+        self.loaded.insert(key, loaded.clone());
+        Ok(loaded)
+    }
+
+    /// The device.
+    pub fn device(&self) -> &B {
+        self.device
+    }
+
+    /// The engine's stream.
+    pub fn stream(&self) -> &B::Stream {
+        self.stream
+    }
+
+    /// The engine author's options.
+    pub fn options(&self) -> &Options {
+        self.options
+    }
+}

@@ -1,0 +1,231 @@
+//! The life of a step of a node: declare, admit, lease, plan, stage, launch (or run eagerly), commit.
+
+use std::sync::Arc;
+
+use crate::{
+    Backend, BucketIx, Dims, ErrorKind, Kwargs, Miss, NamedResults, Options, RequestId, Resources, Result,
+    Row, Shape, Source, StepContext, StepRequests, Steps, WholeRunner,
+    eager::EagerCall,
+    named::in_order,
+    node::{AnyNode, Forward, StaticsOf},
+    whole::WholeFace,
+};
+
+/// A bound node with its captured whole forwards and its resources.
+pub struct NodeRunner<B: Backend> {
+    parts: NodeParts<B>,
+    device: B,
+    stream: B::Stream,
+    strict: bool,
+    eager_only: bool,
+}
+
+/// What the engine builds a runner from.
+pub(crate) struct NodeParts<B: Backend> {
+    pub(crate) name: &'static str,
+    pub(crate) forwards: &'static [Forward],
+    pub(crate) statics: Arc<StaticsOf>,
+    pub(crate) steps: Steps<B>,
+    pub(crate) node: Box<dyn AnyNode<B>>,
+    pub(crate) whole: WholeRunner<B>,
+    pub(crate) resources: Arc<Resources>,
+}
+
+/// One step of a node: requests, their lengths, and inputs by name.
+pub struct NodeCall<'c, B: Backend> {
+    /// The requests, one per length; may be empty where the node has no resources.
+    pub requests: &'c [RequestId],
+    /// Tokens of each request.
+    pub seq_lens: &'c [usize],
+    /// Inputs by name, in any order.
+    pub inputs: &'c [(&'c str, Source<'c, B>)],
+    /// The slot to use, modulo the number of slots.
+    pub slot: usize,
+}
+
+/// What a step returns.
+#[must_use]
+pub enum WholeOutcome<'r, B: Backend> {
+    /// A captured whole forward was replayed.
+    Replayed(NamedResults<'r, B>),
+    /// The forward ran eagerly; regions inside it may have been replayed.
+    Eager {
+        /// The results, in memory of their own.
+        out: NamedResults<'r, B>,
+        /// Why no bucket was used.
+        reason: Miss,
+    },
+}
+
+impl<'r, B: Backend> WholeOutcome<'r, B> {
+    /// The results, however they came about.
+    pub fn into_out(self) -> NamedResults<'r, B> {
+        match self {
+            WholeOutcome::Replayed(out) | WholeOutcome::Eager { out, .. } => out,
+        }
+    }
+
+    /// Why the step ran eagerly, if it did.
+    pub fn reason(&self) -> Option<Miss> {
+        match self {
+            WholeOutcome::Replayed(_) => None,
+            WholeOutcome::Eager { reason, .. } => Some(*reason),
+        }
+    }
+}
+
+impl<B: Backend> NodeRunner<B> {
+    pub(crate) fn new(parts: NodeParts<B>, device: B, stream: B::Stream, strict: bool) -> Self {
+        NodeRunner { parts, device, stream, strict, eager_only: false }
+    }
+
+    /// One step of a walk: replayed where a bucket of the walk holds it, else eager.
+    ///
+    /// # Errors
+    /// An unknown walk, with the known ones; inputs of a wrong name or size; a resource that does not admit the step
+    /// ([`ErrorKind::Refused`]); no bucket in strict mode where the walk is captured; whatever the driver reports.
+    /// After any of them the step did not happen: nothing is reserved, staged or held.
+    pub fn run(&mut self, walk: &str, call: &NodeCall<'_, B>) -> Result<WholeOutcome<'_, B>> {
+        let shape = self.shape(walk, call)?;
+        let dims = shape.dims();
+        self.parts.node.set_slot(call.slot);
+        match self.bucket(walk, dims) {
+            Ok(bucket) => self.replay(bucket, &shape, call).map(WholeOutcome::Replayed),
+            Err(miss)
+                if self.strict && !matches!(miss, Miss::Forced) && self.parts.whole.captures_walk(walk) =>
+            {
+                Err(ErrorKind::Strict { owner: self.owner(walk), miss }.into())
+            }
+            Err(reason) => {
+                self.parts.whole.count_eager(walk, reason);
+                let out = self.eager(walk, &shape, call)?;
+                Ok(WholeOutcome::Eager { out, reason })
+            }
+        }
+    }
+
+    fn shape(&self, walk: &str, call: &NodeCall<'_, B>) -> Result<Shape> {
+        let bs = call.seq_lens.len();
+        if bs == 0 {
+            return Err(ErrorKind::EmptyBatch { owner: self.owner(walk) }.into());
+        }
+        if !call.requests.is_empty() && call.requests.len() != bs {
+            let (owner, requests) = (self.owner(walk), call.requests.len());
+            return Err(ErrorKind::LengthsDisagree { owner, lens: bs, bs: requests }.into());
+        }
+        Ok(Shape { bs, seq_lens: call.seq_lens.to_vec(), total_tokens: call.seq_lens.iter().sum() })
+    }
+
+    fn owner(&self, walk: &str) -> String {
+        format!("{}.{walk}", self.parts.name)
+    }
+
+    fn bucket(&self, walk: &str, dims: Dims) -> Result<BucketIx, Miss> {
+        let found = self.parts.whole.walk(walk, None).ok_or(Miss::NoBuckets)?;
+        if self.eager_only {
+            return Err(Miss::Forced);
+        }
+        self.parts.whole.select_bucket(found, dims.bs, dims.tokens)
+    }
+
+    fn replay(
+        &mut self,
+        bucket: BucketIx,
+        shape: &Shape,
+        call: &NodeCall<'_, B>,
+    ) -> Result<NamedResults<'_, B>> {
+        let NodeParts { node, steps, whole, .. } = &mut self.parts;
+        let forward = whole.forward(bucket)?;
+        let requests = StepRequests { requests: call.requests, seq_lens: call.seq_lens };
+        let step = steps.declare(|step| node.declare_step(forward.schema.name, &requests, step))?.admit()?;
+        let lease = whole.lease_slot(bucket, call.slot)?;
+        let rows = whole.step_rows(&lease, call.requests)?;
+        let padded = whole.key(bucket).map(|k| Dims { bs: k.bs, tokens: k.tokens })?;
+        let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: shape.bs, padded };
+        let step = step.plan(&cx)?;
+        let staged = whole.stage(lease, shape, call.inputs, &step)?;
+        let out = whole.replay(staged, shape)?;
+        step.commit(&rows[call.requests.len()..]);
+        Ok(out)
+    }
+
+    fn eager(&mut self, walk: &str, shape: &Shape, call: &NodeCall<'_, B>) -> Result<NamedResults<'_, B>> {
+        let owner = self.owner(walk);
+        let NodeParts { node, steps, forwards, statics, resources, .. } = &mut self.parts;
+        let Some(forward) = forwards.iter().find(|f| f.walks.contains(&walk)) else {
+            let known = self.walks().collect::<Vec<_>>().join(", ");
+            let owner = self.parts.name.into();
+            return Err(ErrorKind::UnknownName { owner, what: "walk", got: walk.into(), known }.into());
+        };
+        let sources = in_order(&forward.schema, call.inputs)?;
+        let requests = StepRequests { requests: call.requests, seq_lens: call.seq_lens };
+        let step = steps.declare(|step| node.declare_step(forward.schema.name, &requests, step))?.admit()?;
+        let rows: Vec<Row> = call.requests.iter().map(|r| Row::Request(*r)).collect();
+        let cx = StepContext { slot: 0, rows: &rows, real_bs: shape.bs, padded: shape.dims() };
+        let mut step = step.plan(&cx)?;
+        let eager = EagerCall {
+            device: &self.device,
+            stream: &self.stream,
+            owner: &owner,
+            shape,
+            request_ids: &rows,
+            kwargs: &Kwargs::new(),
+            resources,
+        };
+        let planned = eager.upload_planned(&step, forward.resources)?;
+        let mut face = WholeFace {
+            schema: &forward.schema,
+            resources: forward.resources,
+            statics: &**statics,
+            node: Some(&mut **node),
+        };
+        let outs = eager.run(&mut face, &sources, &planned, Some(step.inside()))?;
+        step.commit(&[]);
+        Ok(NamedResults { schema: &forward.schema, outs: outs.into_iter().map(Some).collect() })
+    }
+
+    /// The node's name.
+    pub fn name(&self) -> &'static str {
+        self.parts.name
+    }
+
+    /// The walks that the node knows.
+    pub fn walks(&self) -> impl Iterator<Item = &'static str> {
+        self.parts.forwards.iter().flat_map(|f| f.walks.iter().copied())
+    }
+
+    /// Its captured whole forwards, for an engine that leases, stages and replays by itself.
+    pub fn whole(&mut self) -> &mut WholeRunner<B> {
+        &mut self.parts.whole
+    }
+
+    /// Its resources, for an engine that declares, admits and commits by itself.
+    pub fn steps(&mut self) -> &mut Steps<B> {
+        &mut self.parts.steps
+    }
+
+    /// Both at once.
+    pub fn whole_and_steps(&mut self) -> (&mut WholeRunner<B>, &mut Steps<B>) {
+        (&mut self.parts.whole, &mut self.parts.steps)
+    }
+
+    /// A request begins: every resource of the node learns of it.
+    pub fn ingest(&mut self, request: RequestId, info: &Options) -> Result<()> {
+        self.parts.steps.ingest(request, info)
+    }
+
+    /// A request ends: everything it had comes back.
+    pub fn remove(&mut self, request: RequestId) {
+        self.parts.steps.remove(request);
+    }
+
+    /// Runs every step eagerly from now on (or no longer), the regions inside included.
+    pub fn set_eager(&mut self, eager_only: bool) {
+        self.eager_only = eager_only;
+        self.parts.node.set_eager(eager_only);
+    }
+
+    pub(crate) fn validate_capture(&self) -> Result<()> {
+        self.parts.steps.validate_capture(&self.stream)
+    }
+}

@@ -1,0 +1,252 @@
+//! Resources: per-request state that a captured step may touch.
+
+use std::any::Any;
+
+use crate::{
+    Backend, Element, ErrorKind, In, IoSchema, Label, Options, RequestId, Resources, Result, Row, Segment,
+    Shape, Source, Statics, Tensor, tensor::bytes_of,
+};
+
+/// State that the engine owns and forwards read: KV pages, positions, a sampler.
+///
+/// A resource has two halves. Its bookkeeping (this trait) lives on the host and changes in steps: admit, plan, commit,
+/// or roll back. What forwards read on the device comes from [`share`](Resource::share): memory that exists before the
+/// first capture and never moves. What changes from step to step (page tables, positions) are *planned inputs*: host
+/// slices that the executor stages into the slot's block with everything else, so that a step's plan costs no driver
+/// call of its own and is padded by a declared policy like any input.
+///
+/// The roles are those of mstar's resources.
+pub trait Resource<B: Backend>: Any + Send {
+    /// The name that steps use.
+    fn name(&self) -> &'static str;
+
+    /// Resources of the same node that are admitted, planned and committed before this one.
+    fn depends_on(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The planned inputs, host-side.
+    fn inputs(&self) -> &'static [IoSchema] {
+        &[]
+    }
+
+    /// The size of every planned input at a shape.
+    fn make_static_inputs(&self, _shape: &Shape, _statics: &mut Statics) {}
+
+    /// Claims graph buffers for a shape that will be captured; see [`GraphBuffers`]. Called while claims are open.
+    fn claim(&mut self, _shape: &Shape) -> Result<()> {
+        Ok(())
+    }
+
+    /// Closes the claims: allocates what was claimed, for every slot.
+    fn allocate(&mut self, _device: &B, _slots: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// Puts what forwards ask for by type into the node's shared state.
+    fn share(&self, _into: &mut Resources) {}
+
+    /// A request begins. `info` has what the engine says about it, by type.
+    fn ingest(&mut self, request: RequestId, info: &Options) -> Result<()>;
+
+    /// A request ends, in whatever state; everything it had comes back.
+    fn remove(&mut self, request: RequestId);
+
+    /// Reserves what a step needs, or says what is missing and changes nothing.
+    fn admit(&mut self, step: &ResourceStep<'_>) -> Result<AdmitOutcome>;
+
+    /// Works out the planned inputs of an admitted step for its slot.
+    fn plan(&mut self, step: &ResourceStep<'_>, cx: &StepContext<'_>) -> Result<()>;
+
+    /// A planned input, as [`plan`](Resource::plan) left it for that slot.
+    fn planned(&self, slot: usize, input: usize) -> Source<'_, B>;
+
+    /// The step was launched: what it reserved is now the request's.
+    fn commit(&mut self, step: &ResourceStep<'_>);
+
+    /// The step did not happen: what it reserved comes back. Undoes the latest admitted step.
+    fn rollback(&mut self, step: &ResourceStep<'_>);
+
+    /// Makes padding rows as they were, after every committed step.
+    fn reset(&mut self, _padding: &[Row]) {}
+
+    /// Whether the next step can be planned while one runs: then the node gets two slots.
+    fn supports_preplan(&self) -> bool {
+        false
+    }
+
+    /// Looks at the state after all captures; an error stops the engine (invariant 5).
+    fn validate_capture(&self, _stream: &B::Stream) -> Result<()> {
+        Ok(())
+    }
+
+    /// Bytes on the device, for the ledger.
+    fn device_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// One resource's part of a declared step.
+#[derive(Clone, Copy, Debug)]
+pub struct ResourceStep<'s> {
+    /// The segments that touch it, in row order.
+    pub segments: &'s [Segment],
+}
+
+/// Where a step runs.
+#[derive(Clone, Copy, Debug)]
+pub struct StepContext<'s> {
+    /// The slot that was leased for it.
+    pub slot: usize,
+    /// The rows of the step: requests first, then padding rows up to the bucket.
+    pub rows: &'s [Row],
+    /// Rows that are requests.
+    pub real_bs: usize,
+    /// The shape that runs: the bucket's, or the exact one of an eager call.
+    pub padded: crate::Dims,
+}
+
+/// What [`Resource::admit`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AdmitOutcome {
+    /// Everything is reserved.
+    Admitted,
+    /// Too few free pages.
+    PagesShort {
+        /// How many more are needed.
+        pages: usize,
+        /// The request that did not get them.
+        request: RequestId,
+        /// For which of its streams.
+        label: Label,
+    },
+    /// A request is not ready for this step.
+    NotReady {
+        /// The request.
+        request: RequestId,
+    },
+}
+
+impl std::fmt::Display for AdmitOutcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AdmitOutcome::Admitted => f.write_str("admitted"),
+            AdmitOutcome::PagesShort { pages, request, label } => {
+                write!(f, "{pages} page(s) short for request {} ({label})", request.0)
+            }
+            AdmitOutcome::NotReady { request } => write!(f, "request {} is not ready", request.0),
+        }
+    }
+}
+
+/// Device buffers of a resource that graphs record: one copy per slot, at the largest size anybody claimed.
+///
+/// Claims grow while they are open. After [`allocate`](GraphBuffers::allocate) a larger claim is an error: the graphs
+/// own the addresses.
+pub struct GraphBuffers<B: Backend> {
+    owner: &'static str,
+    claims: Vec<(&'static str, usize)>,
+    /// By slot, then in claim order.
+    slots: Option<Vec<Vec<B::Buffer>>>,
+}
+
+impl<B: Backend> GraphBuffers<B> {
+    /// No claims yet; `owner` is for messages.
+    pub fn new(owner: &'static str) -> Self {
+        GraphBuffers { owner, claims: Vec::new(), slots: None }
+    }
+
+    /// At least `len` elements under a name.
+    pub fn claim<T: Element>(&mut self, name: &'static str, len: usize) -> Result<()> {
+        let bytes = bytes_of::<T>(&[len]);
+        let claimed = self.claims.iter_mut().find(|c| c.0 == name);
+        match (claimed, &self.slots) {
+            (Some(claim), _) if claim.1 >= bytes => Ok(()),
+            (claim, Some(_)) => {
+                let (owner, has) = (self.owner, claim.map_or(0, |c| c.1));
+                Err(ErrorKind::ClaimsClosed { owner, name, asked: bytes, has }.into())
+            }
+            (Some(claim), None) => {
+                claim.1 = bytes;
+                Ok(())
+            }
+            (None, None) => {
+                self.claims.push((name, bytes));
+                Ok(())
+            }
+        }
+    }
+
+    /// Closes the claims and allocates one copy per slot.
+    pub fn allocate(&mut self, device: &B, slots: usize) -> Result<()> {
+        let slot = |_| self.claims.iter().map(|(_, bytes)| device.alloc(*bytes)).collect();
+        self.slots = Some((0..slots).map(slot).collect::<Result<_>>()?);
+        Ok(())
+    }
+
+    /// A claimed buffer of a slot as a tensor; an error before allocation, or beyond the claim.
+    pub fn get<T: Element, const R: usize>(
+        &self,
+        name: &'static str,
+        slot: usize,
+        dims: [usize; R],
+    ) -> Result<Tensor<B, T, R>> {
+        let found = self.claims.iter().position(|c| c.0 == name && c.1 >= bytes_of::<T>(&dims));
+        let buffer = found.and_then(|i| self.slots.as_ref()?.get(slot)?.get(i));
+        match buffer {
+            Some(buffer) => Ok(Tensor::at(buffer.clone(), 0, dims)),
+            None => {
+                let has = self.claims.iter().find(|c| c.0 == name).map_or(0, |c| c.1);
+                let asked = bytes_of::<T>(&dims);
+                Err(ErrorKind::ClaimsClosed { owner: self.owner, name, asked, has }.into())
+            }
+        }
+    }
+
+    /// Bytes over all slots.
+    pub fn bytes(&self) -> usize {
+        let slots = self.slots.as_ref().map_or(0, Vec::len);
+        slots * self.claims.iter().map(|c| c.1).sum::<usize>()
+    }
+}
+
+/// The planned inputs of the resources that a forward uses, by resource and name.
+pub(crate) struct PlannedViews<'a, B: Backend> {
+    pub(crate) names: &'a [(&'static str, &'static str)],
+    pub(crate) views: &'a [crate::AnyView<'a, B>],
+}
+
+impl<B: Backend> Clone for PlannedViews<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<B: Backend> Copy for PlannedViews<'_, B> {}
+
+impl<'a, B: Backend> PlannedViews<'a, B> {
+    pub(crate) fn get<T: Element, const R: usize>(
+        &self,
+        resource: &str,
+        name: &str,
+    ) -> Result<In<'a, B, T, R>> {
+        let Some(i) = self.names.iter().position(|n| *n == (resource, name)) else {
+            let known = self.names.iter().map(|(r, n)| format!("{r}.{n}")).collect::<Vec<_>>().join(", ");
+            let got = format!("{resource}.{name}");
+            let owner = "forward".to_string();
+            return Err(ErrorKind::UnknownName { owner, what: "planned input", got, known }.into());
+        };
+        let view = &self.views[i];
+        view.typed().ok_or_else(|| {
+            ErrorKind::WrongType {
+                owner: resource.into(),
+                input: name.into(),
+                want_elem: view.elem.name(),
+                want_rank: view.rank,
+                got_elem: T::ELEM.name(),
+                got_rank: R,
+            }
+            .into()
+        })
+    }
+}

@@ -1,0 +1,378 @@
+//! Steps: declared, admitted, planned, committed, in that order by types.
+//!
+//! A step that is dropped before its commit, or fails, rolls back what it reserved: nothing is left half done.
+
+use std::{fmt, marker::PhantomData, ops::Range};
+
+use crate::{
+    AdmitOutcome, Backend, ErrorKind, Options, RequestId, Resource, ResourceStep, Resources, Result, Row,
+    Shape, Source, StepContext,
+};
+
+/// Which stream of a request a segment continues: one KV sequence per label, such as the two of a guidance step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Label(pub &'static str);
+
+impl Label {
+    /// The label of a request that has one stream.
+    pub const MAIN: Label = Label("main");
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Tokens of one request that a step appends to one of its streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The request.
+    pub request: RequestId,
+    /// The stream.
+    pub label: Label,
+    /// Which tokens of the packed step they are.
+    pub span: Range<usize>,
+}
+
+/// What a submodule declares about a step: which resources it touches, and with which segments.
+///
+/// The storage is reused from step to step, so that declaring allocates nothing.
+///
+/// ```
+/// use graph_core::{Label, RequestId, SubmoduleStep};
+/// let mut step = SubmoduleStep::default();
+/// step.resource("kv").segment(RequestId(1), Label::MAIN, 3).segment(RequestId(2), Label::MAIN, 1);
+/// step.resource("sampler").segment(RequestId(1), Label::MAIN, 1);
+/// assert_eq!(step.segments("kv").unwrap()[1].span, 3..4);
+/// ```
+#[derive(Debug, Default)]
+pub struct SubmoduleStep {
+    segments: Vec<Segment>,
+    /// Resource, its segments, and its position in dependency order (filled in when the step is declared).
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    resource: &'static str,
+    segments: Range<usize>,
+    order: usize,
+}
+
+impl SubmoduleStep {
+    /// Begins the part of a resource.
+    pub fn resource(&mut self, name: &'static str) -> SubmoduleStepPart<'_> {
+        let start = self.segments.len();
+        self.parts.push(Part { resource: name, segments: start..start, order: 0 });
+        SubmoduleStepPart { step: self }
+    }
+
+    /// The segments of a resource, if the step touches it.
+    pub fn segments(&self, resource: &str) -> Option<&[Segment]> {
+        let part = self.parts.iter().find(|p| p.resource == resource)?;
+        Some(&self.segments[part.segments.clone()])
+    }
+
+    fn clear(&mut self) {
+        self.segments.clear();
+        self.parts.clear();
+    }
+
+    fn part(&self, i: usize) -> (usize, ResourceStep<'_>) {
+        let part = &self.parts[i];
+        (part.order, ResourceStep { segments: &self.segments[part.segments.clone()] })
+    }
+}
+
+/// The part of a step that touches one resource.
+pub struct SubmoduleStepPart<'s> {
+    step: &'s mut SubmoduleStep,
+}
+
+impl SubmoduleStepPart<'_> {
+    /// The next `tokens` tokens of the packed step continue a request's stream.
+    pub fn segment(&mut self, request: RequestId, label: Label, tokens: usize) -> &mut Self {
+        let part = self.step.parts.last_mut().expect("a part is made with its step");
+        let first = part.segments.start == part.segments.end;
+        let start = if first { 0 } else { self.step.segments.last().map_or(0, |s| s.span.end) };
+        self.step.segments.push(Segment { request, label, span: start..start + tokens });
+        part.segments.end += 1;
+        self
+    }
+}
+
+/// The resources of a node, in dependency order, and the steps over them.
+pub struct Steps<B: Backend> {
+    node: &'static str,
+    resources: Vec<Box<dyn Resource<B>>>,
+    /// Whether an open step touches a resource, by position.
+    open: Vec<bool>,
+    /// Requests that were ingested and not removed, sorted.
+    requests: Vec<RequestId>,
+    /// Storage of finished steps, to be used again.
+    spare: Vec<SubmoduleStep>,
+}
+
+/// State of a step: declared.
+#[derive(Debug)]
+pub struct Declared(());
+/// State of a step: everything it needs is reserved.
+#[derive(Debug)]
+pub struct Admitted(());
+/// State of a step: its planned inputs are ready to be staged.
+#[derive(Debug)]
+pub struct Planned(());
+
+impl<B: Backend> Steps<B> {
+    /// The resources of a node; an unknown dependency, a cycle or two of one name are errors.
+    pub fn new(node: &'static str, resources: Vec<Box<dyn Resource<B>>>) -> Result<Self> {
+        let resources = in_dependency_order(node, resources)?;
+        let open = vec![false; resources.len()];
+        Ok(Steps { node, resources, open, requests: Vec::new(), spare: Vec::new() })
+    }
+
+    /// A request begins, in every resource or in none.
+    pub fn ingest(&mut self, request: RequestId, info: &Options) -> Result<()> {
+        let Err(at) = self.requests.binary_search(&request) else {
+            return Err(ErrorKind::RequestKnown { node: self.node, request }.into());
+        };
+        for i in 0..self.resources.len() {
+            if let Err(error) = self.resources[i].ingest(request, info) {
+                self.resources[..i].iter_mut().for_each(|r| r.remove(request));
+                return Err(error);
+            }
+        }
+        self.requests.insert(at, request);
+        Ok(())
+    }
+
+    /// A request ends; everything it had comes back. Unknown requests are ignored.
+    pub fn remove(&mut self, request: RequestId) {
+        if let Ok(at) = self.requests.binary_search(&request) {
+            self.requests.remove(at);
+            self.resources.iter_mut().rev().for_each(|r| r.remove(request));
+        }
+    }
+
+    /// A resource by its type.
+    pub fn get<T: Resource<B>>(&self) -> Option<&T> {
+        self.resources.iter().find_map(|r| (&**r as &dyn std::any::Any).downcast_ref())
+    }
+
+    /// A resource by its type, to change it.
+    pub fn get_mut<T: Resource<B>>(&mut self) -> Option<&mut T> {
+        self.resources.iter_mut().find_map(|r| (&mut **r as &mut dyn std::any::Any).downcast_mut())
+    }
+
+    /// Declares a step: `declare` fills in which resources it touches. Every request must have been ingested, and no
+    /// open step may touch the same resource.
+    pub fn declare(
+        &mut self,
+        declare: impl FnOnce(&mut SubmoduleStep) -> Result<()>,
+    ) -> Result<Step<'_, B, Declared>> {
+        let mut declared = self.spare.pop().unwrap_or_default();
+        declared.clear();
+        let checked = declare(&mut declared).and_then(|()| self.check(&mut declared));
+        if let Err(error) = checked {
+            self.spare.push(declared);
+            return Err(error);
+        }
+        declared.parts.iter().for_each(|p| self.open[p.order] = true);
+        Ok(Step { inner: Inner { steps: self, declared, admitted: 0 }, state: PhantomData })
+    }
+
+    fn check(&self, step: &mut SubmoduleStep) -> Result<()> {
+        for part in &mut step.parts {
+            let Some(order) = self.resources.iter().position(|r| r.name() == part.resource) else {
+                let known = self.resources.iter().map(|r| r.name()).collect::<Vec<_>>().join(", ");
+                let (owner, got) = (self.node.into(), part.resource.into());
+                return Err(ErrorKind::UnknownName { owner, what: "resource", got, known }.into());
+            };
+            if self.open[order] {
+                return Err(ErrorKind::ResourceInStep { node: self.node, resource: part.resource }.into());
+            }
+            part.order = order;
+        }
+        step.parts.sort_by_key(|p| p.order);
+        if let Some(twice) = step.parts.windows(2).find(|w| w[0].order == w[1].order) {
+            return Err(ErrorKind::ResourceInStep { node: self.node, resource: twice[0].resource }.into());
+        }
+        match step.segments.iter().find(|s| self.requests.binary_search(&s.request).is_err()) {
+            Some(s) => Err(ErrorKind::RequestUnknown { node: self.node, request: s.request }.into()),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn resource(&self, name: &str) -> Result<&dyn Resource<B>> {
+        let found = self.resources.iter().find(|r| r.name() == name);
+        found.map(|r| &**r).ok_or_else(|| {
+            let known = self.resources.iter().map(|r| r.name()).collect::<Vec<_>>().join(", ");
+            ErrorKind::UnknownName { owner: self.node.into(), what: "resource", got: name.into(), known }
+                .into()
+        })
+    }
+
+    /// Claims graph buffers of the named resources for a shape.
+    pub(crate) fn claim(&mut self, names: &[&str], shape: &Shape) -> Result<()> {
+        let named = self.resources.iter_mut().filter(|r| names.contains(&r.name()));
+        named.into_iter().try_for_each(|r| r.claim(shape))
+    }
+
+    /// Closes the claims.
+    pub(crate) fn allocate(&mut self, device: &B, slots: usize) -> Result<()> {
+        self.resources.iter_mut().try_for_each(|r| r.allocate(device, slots))
+    }
+
+    pub(crate) fn validate_capture(&self, stream: &B::Stream) -> Result<()> {
+        self.resources.iter().try_for_each(|r| r.validate_capture(stream))
+    }
+
+    pub(crate) fn device_bytes(&self) -> usize {
+        self.resources.iter().map(|r| r.device_bytes()).sum()
+    }
+
+    pub(crate) fn share(&self, into: &mut Resources) {
+        self.resources.iter().for_each(|r| r.share(into));
+    }
+
+    /// Two slots when a resource can plan ahead, one otherwise.
+    pub(crate) fn slots(&self) -> usize {
+        1 + usize::from(self.resources.iter().any(|r| r.supports_preplan()))
+    }
+}
+
+/// A step over the resources of a node. It moves through its states; dropped early, it rolls back.
+#[must_use = "a dropped step is rolled back"]
+pub struct Step<'s, B: Backend, S> {
+    inner: Inner<'s, B>,
+    state: PhantomData<S>,
+}
+
+struct Inner<'s, B: Backend> {
+    steps: &'s mut Steps<B>,
+    declared: SubmoduleStep,
+    /// Parts that were admitted, in order; all of them are rolled back when this is dropped.
+    admitted: usize,
+}
+
+impl<'s, B: Backend> Step<'s, B, Declared> {
+    /// Reserves what the step needs in every resource, or in none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] with the outcome that says what is missing.
+    pub fn admit(mut self) -> Result<Step<'s, B, Admitted>> {
+        let inner = &mut self.inner;
+        for i in 0..inner.declared.parts.len() {
+            let (order, part) = inner.declared.part(i);
+            let resource = &mut inner.steps.resources[order];
+            match resource.admit(&part)? {
+                AdmitOutcome::Admitted => inner.admitted += 1,
+                outcome => {
+                    let (node, resource) = (inner.steps.node, resource.name());
+                    return Err(ErrorKind::Refused { node, resource, outcome }.into());
+                }
+            }
+        }
+        Ok(Step { inner: self.inner, state: PhantomData })
+    }
+}
+
+impl<'s, B: Backend> Step<'s, B, Admitted> {
+    /// Works out the planned inputs of every resource for the slot that the step will run on.
+    pub fn plan(mut self, cx: &StepContext<'_>) -> Result<Step<'s, B, Planned>> {
+        let Inner { steps, declared, .. } = &mut self.inner;
+        for i in 0..declared.parts.len() {
+            let (order, part) = declared.part(i);
+            steps.resources[order].plan(&part, cx)?;
+        }
+        Ok(Step { inner: self.inner, state: PhantomData })
+    }
+}
+
+impl<B: Backend> Step<'_, B, Planned> {
+    /// The step was launched: what it reserved is the requests' now. `padding` are the rows that nobody owns.
+    pub fn commit(mut self, padding: &[Row]) {
+        let Inner { steps, declared, admitted } = &mut self.inner;
+        *admitted = 0;
+        for i in 0..declared.parts.len() {
+            let (order, part) = declared.part(i);
+            steps.resources[order].commit(&part);
+            steps.resources[order].reset(padding);
+        }
+    }
+
+    /// The planned inputs of the named resources, in order; each must be part of the step.
+    pub(crate) fn planned<'p>(
+        &'p self,
+        resources: &[&'static str],
+        slot: usize,
+        mut each: impl FnMut(&'static str, &'static str, Source<'p, B>) -> Result<()>,
+    ) -> Result<()> {
+        for name in resources {
+            if !self.inner.declared.parts.iter().any(|p| p.resource == *name) {
+                let (node, resource) = (self.inner.steps.node, *name);
+                return Err(ErrorKind::ResourceNotDeclared { node, resource }.into());
+            }
+            let resource = self.inner.steps.resource(name)?;
+            for (i, io) in resource.inputs().iter().enumerate() {
+                each(resource.name(), io.name, resource.planned(slot, i))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<B: Backend, S> Step<'_, B, S> {
+    /// Steps over resources that this one does not touch, such as a region's own step inside a node's.
+    pub fn inside(&mut self) -> &mut Steps<B> {
+        self.inner.steps
+    }
+}
+
+impl<B: Backend> Drop for Inner<'_, B> {
+    fn drop(&mut self) {
+        for i in (0..self.admitted).rev() {
+            let (order, part) = self.declared.part(i);
+            self.steps.resources[order].rollback(&part);
+        }
+        self.declared.parts.iter().for_each(|p| self.steps.open[p.order] = false);
+        self.steps.spare.push(std::mem::take(&mut self.declared));
+    }
+}
+
+/// Dependencies first; otherwise by name, so that the order in which they were made does not matter.
+fn in_dependency_order<B: Backend>(
+    node: &'static str,
+    mut rest: Vec<Box<dyn Resource<B>>>,
+) -> Result<Vec<Box<dyn Resource<B>>>> {
+    rest.sort_by_key(|r| r.name());
+    if let Some(twice) = rest.windows(2).find(|w| w[0].name() == w[1].name()) {
+        return Err(ErrorKind::ResourceOrder {
+            node,
+            resource: twice[0].name(),
+            why: "there are two of that name",
+        }
+        .into());
+    }
+    let all: Vec<&'static str> = rest.iter().map(|r| r.name()).collect();
+    let mut done: Vec<Box<dyn Resource<B>>> = Vec::new();
+    while !rest.is_empty() {
+        let is_ready =
+            |r: &dyn Resource<B>| r.depends_on().iter().all(|d| done.iter().any(|x| x.name() == *d));
+        match rest.iter().position(|r| is_ready(&**r)) {
+            Some(i) => done.push(rest.remove(i)),
+            None => {
+                let resource = rest[0].name();
+                let unknown = rest[0].depends_on().iter().any(|d| !all.contains(d));
+                let why = if unknown {
+                    "it depends on one that is not there"
+                } else {
+                    "its dependencies form a cycle"
+                };
+                return Err(ErrorKind::ResourceOrder { node, resource, why }.into());
+            }
+        }
+    }
+    Ok(done)
+}
