@@ -1,6 +1,6 @@
 //! Answers of a region's runner: real calls, with everything that they leave behind.
 
-use graph_core::{Dims, IoSchema, NamedArgs, Outcome, RequestId, Row};
+use graph_core::{Dims, IoSchema, NamedArgs, Options, Outcome, RequestId, Row, StepRequests};
 use serde_json::{Value, json};
 
 use super::{
@@ -16,6 +16,7 @@ use crate::{
         data::Data,
         piecewise::{Piecewise, Region, schema},
         probe::{Rest, Rows},
+        seen::Seen,
         spec::Kind,
     },
     vectors::{Problem, Vector},
@@ -85,8 +86,14 @@ pub(super) fn run(vector: &Vector, setups: &Setups<'_>) -> Answer {
 
 /// How a call went.
 enum Ran {
-    Replayed { bucket: Dims, y: Vec<u8>, rows: usize },
+    Replayed { bucket: Dims, y: Vec<u8>, rows: usize, step: StepRows },
     Eager { reason: Value, y: Vec<u8>, rows: usize },
+}
+
+/// The rows of a step, and the padding rows that are reset after it.
+struct StepRows {
+    rows: Vec<Row>,
+    reset: Vec<Row>,
 }
 
 struct Call<'p> {
@@ -129,7 +136,24 @@ impl<'p> Call<'p> {
         }
         let mut runner = self.region.runner.borrow_mut();
         let bucket = runner.bucket_for(runner.config().real_dims(lens));
-        let (mut out, reason) = match runner.run(NamedArgs(&named), lens)? {
+        let requests: Vec<_> = (0..).take(lens.len()).map(RequestId).collect();
+        let mut step =
+            bucket.ok().map(|bucket| runner.step_rows(bucket, &requests)).transpose()?.map(unresourced);
+        let outcome = if self.piecewise.spec.declares {
+            let mut engine = self.region.engine.borrow_mut();
+            let steps = engine.node("node")?.steps();
+            requests.iter().try_for_each(|r| steps.ingest(*r, &Options::default()))?;
+            let call = StepRequests { requests: &requests, seq_lens: lens };
+            let outcome = runner.run_step(NamedArgs(&named), call, steps);
+            requests.iter().for_each(|r| steps.remove(*r));
+            step = steps
+                .get::<Seen>()
+                .map(|seen| StepRows { rows: seen.rows.clone(), reset: seen.reset.clone() });
+            outcome
+        } else {
+            runner.run(NamedArgs(&named), lens)
+        };
+        let (mut out, reason) = match outcome? {
             Outcome::Replayed(out) => (out, None),
             Outcome::Eager { out, reason } => (out, Some(miss_json(reason))),
         };
@@ -143,10 +167,10 @@ impl<'p> Call<'p> {
                 (y.to_vec(&self.region.stream)?, y.dims()[0])
             }
         };
-        match (reason, bucket) {
-            (Some(reason), _) => Ok(Ran::Eager { reason, y, rows }),
-            (None, Ok(bucket)) => Ok(Ran::Replayed { bucket, y, rows }),
-            (None, Err(miss)) => Err(format!("replayed although no bucket fits: {miss}").into()),
+        match (reason, bucket, step) {
+            (Some(reason), ..) => Ok(Ran::Eager { reason, y, rows }),
+            (None, Ok(bucket), Some(step)) => Ok(Ran::Replayed { bucket, y, rows, step }),
+            _ => Err("replayed although no bucket fits".to_string().into()),
         }
     }
 
@@ -169,29 +193,25 @@ impl<'p> Call<'p> {
         if let Ok(bucket) = expected {
             self.fill(bucket)?;
         }
-        let (bucket, y, rows) = match self.run(data, lens)? {
+        let (bucket, y, rows, step) = match self.run(data, lens)? {
             Ran::Eager { reason, y, rows } => {
                 same_as_x(&y, data)?;
                 return Ok(json!({"eager": reason, "output_rows": rows}));
             }
-            Ran::Replayed { bucket, y, rows } => (bucket, y, rows),
+            Ran::Replayed { bucket, y, rows, step } => (bucket, y, rows, step),
         };
         same_as_x(&y, data)?;
         let shape = shape_at(runner().config(), bucket)?;
         let declared_lens = runner().config().replay_seq_lens(&shape, Some(lens), lens.len())?;
-        let requests: Vec<_> = (0..).take(lens.len()).map(RequestId).collect();
-        let step = runner().step_rows(bucket, &requests)?;
-        let padding: Vec<Row> =
-            step.iter().filter(|row| matches!(row, Row::Padding { .. })).copied().collect();
         let declared = match (&args.request_ids, self.piecewise.spec.declares) {
-            (Some(ids), true) => json!({"ids": rows_json(&step, ids), "seq_lens": declared_lens}),
+            (Some(ids), true) => json!({"ids": rows_json(&step.rows, ids), "seq_lens": declared_lens}),
             _ => Value::Null,
         };
         Ok(json!({
             "bucket": [bucket.bs, bucket.tokens],
             "writes": self.writes(data, self.rows(lens), bucket)?,
             "declared": declared,
-            "reset": rows_json(&padding, &[]),
+            "reset": rows_json(&step.reset, &[]),
             "output_rows": rows,
         }))
     }
@@ -229,6 +249,12 @@ impl<'p> Call<'p> {
         }
         Ok(writes)
     }
+}
+
+/// The rows of a region without resources: nothing is declared, and padding is what nobody owns.
+fn unresourced(rows: Vec<Row>) -> StepRows {
+    let reset = rows.iter().filter(|row| matches!(row, Row::Padding { .. })).copied().collect();
+    StepRows { rows, reset }
 }
 
 fn same_as_x(y: &[u8], data: &[Data]) -> Result<(), Problem> {

@@ -4,6 +4,7 @@ pub(crate) mod data;
 pub(crate) mod outcome;
 pub(crate) mod piecewise;
 pub(crate) mod probe;
+pub(crate) mod seen;
 pub(crate) mod spec;
 pub(crate) mod whole;
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{
     probe::{Probe, Stream},
+    seen::{self, SEEN},
     spec::{Kind, PiecewiseSpec},
 };
 use crate::errors::error_json;
@@ -89,10 +90,11 @@ fn region(spec: &Arc<PiecewiseSpec>, probe: &Arc<Probe>) -> HandWritten<Host> {
         }
         copy_x(cx, call, kind)
     };
-    match spec.kind {
+    let region = match spec.kind {
         Kind::Batched => HandWritten::new(&BATCHED, spec.batched(), statics, capture),
         Kind::Packed => HandWritten::new(&PACKED, spec.packed(), statics, capture),
-    }
+    };
+    if spec.declares { region.with_resources(&[SEEN]) } else { region }
 }
 
 fn copy_x(cx: &Cx<'_, Host>, call: &PiecewiseCallInputs<'_, Host>, kind: Kind) -> Result<()> {
@@ -116,6 +118,8 @@ pub(crate) struct Piecewise {
 
 /// A region's runner and what it runs with.
 pub(crate) struct Region {
+    /// The engine, whose node has the resources.
+    pub(crate) engine: RefCell<Engine<Host>>,
     /// The runner.
     pub(crate) runner: RefCell<Runner<HandWritten<Host>>>,
     /// What the graphs saw.
@@ -160,10 +164,10 @@ impl Region {
                 default_batch_sizes: spec.default_batch_sizes.clone(),
                 strict: false,
             })
-            .build(&Registry::from_entries(vec![entry], vec![], vec![])?)?;
+            .build(&Registry::from_entries(vec![entry], vec![&seen::ENTRY], vec![])?)?;
         let stream = engine.stream().clone();
         let mut runners = engine.runners().take_named::<HandWritten<Host>>("node.blk")?;
         let runner = runners.pop().ok_or_else(|| Error::plugin("the region has no instance"))?;
-        Ok(Region { runner: RefCell::new(runner), probe, stream })
+        Ok(Region { engine: RefCell::new(engine), runner: RefCell::new(runner), probe, stream })
     }
 }
