@@ -141,7 +141,7 @@ impl<B: Backend> NodeRunner<B> {
         let lease = whole.lease_slot(bucket, call.slot)?;
         let rows = whole.step_rows(&lease, call.requests)?;
         let padded = whole.key(bucket).map(|k| Dims { bs: k.bs, tokens: k.tokens })?;
-        let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: shape.bs, padded };
+        let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: shape.bs, padded, captured: true };
         let step = step.plan(&cx)?;
         let staged = whole.stage(lease, shape, call.inputs, &step)?;
         let out = whole.replay(staged, shape)?;
@@ -161,7 +161,8 @@ impl<B: Backend> NodeRunner<B> {
         let requests = StepRequests { requests: call.requests, seq_lens: call.seq_lens };
         let step = steps.declare(|step| node.declare_step(forward.schema.name, &requests, step))?.admit()?;
         let rows: Vec<Row> = call.requests.iter().map(|r| Row::Request(*r)).collect();
-        let cx = StepContext { slot: 0, rows: &rows, real_bs: shape.bs, padded: shape.dims() };
+        let cx =
+            StepContext { slot: 0, rows: &rows, real_bs: shape.bs, padded: shape.dims(), captured: false };
         let mut step = step.plan(&cx)?;
         let eager = EagerCall {
             device: &self.device,

@@ -94,7 +94,7 @@ impl<R: Region> Runner<R> {
         let lease = early.map_or_else(|| self.executor.lease(bucket, self.slot), Ok)?;
         let padded = self.executor.buckets[bucket.index()].layout.dims;
         let rows = padded_rows(&self.executor.owner, lease.slot(), padded.bs, requests)?;
-        let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: real.bs, padded };
+        let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: real.bs, padded, captured: true };
         let step = step.plan(&cx)?;
 
         let mut sources: SmallVec<[Source<'_, R::Backend>; 16]> = sources.as_ref().iter().copied().collect();
@@ -171,7 +171,7 @@ impl<R: Region> Runner<R> {
             Some((requests, steps)) => {
                 let declared = StepRequests { requests, seq_lens: &call.shape.seq_lens };
                 let step = steps.declare(|step| self.region.declare_step(&declared, step))?.admit()?;
-                let cx = StepContext { slot: 0, rows: &rows, real_bs: bs, padded: dims };
+                let cx = StepContext { slot: 0, rows: &rows, real_bs: bs, padded: dims, captured: false };
                 let mut step = step.plan(&cx)?;
                 let planned = call.upload_planned(&step, self.region.resources())?;
                 let outs = call.run(face, sources, &planned, Some(step.inside()))?;
