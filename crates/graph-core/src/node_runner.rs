@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Backend, BucketIx, Dims, ErrorKind, Kwargs, Miss, NamedResults, Options, RequestId, Resources, Result,
-    Row, Shape, Source, StepContext, StepRequests, Steps, WholeRunner,
+    Backend, BucketIx, Dims, ErrorKind, KeyInfo, Kwargs, Miss, NamedResults, Options, RequestId, Resources,
+    Result, Row, Shape, Source, StepContext, StepRequests, Steps, WholeRunner,
     eager::EagerCall,
     named::in_order,
     node::{AnyNode, Forward, StaticsOf},
@@ -86,10 +86,21 @@ impl<B: Backend> NodeRunner<B> {
     /// ([`ErrorKind::Refused`]); no bucket in strict mode where the walk is captured; whatever the driver reports.
     /// After any of them the step did not happen: nothing is reserved, staged or held.
     pub fn run(&mut self, walk: &str, call: &NodeCall<'_, B>) -> Result<WholeOutcome<'_, B>> {
+        self.run_keyed(walk, None, call)
+    }
+
+    /// The same among the captures with this `additional_key_info` only. A walk that is captured with a key runs
+    /// eagerly through the forward of that capture, too.
+    pub fn run_keyed(
+        &mut self,
+        walk: &str,
+        key: Option<&KeyInfo>,
+        call: &NodeCall<'_, B>,
+    ) -> Result<WholeOutcome<'_, B>> {
         let shape = self.shape(walk, call)?;
         let dims = shape.dims();
         self.parts.node.set_slot(call.slot);
-        match self.bucket(walk, dims) {
+        match self.bucket(walk, key, dims) {
             Ok(bucket) => self.replay(bucket, &shape, call).map(WholeOutcome::Replayed),
             Err(miss)
                 if self.strict && !matches!(miss, Miss::Forced) && self.parts.whole.captures_walk(walk) =>
@@ -97,8 +108,8 @@ impl<B: Backend> NodeRunner<B> {
                 Err(ErrorKind::Strict { owner: self.owner(walk), miss }.into())
             }
             Err(reason) => {
-                self.parts.whole.count_eager(walk, reason);
-                let out = self.eager(walk, &shape, call)?;
+                self.parts.whole.count_eager(walk, key, reason);
+                let out = self.eager(walk, key, &shape, call)?;
                 Ok(WholeOutcome::Eager { out, reason })
             }
         }
@@ -120,8 +131,8 @@ impl<B: Backend> NodeRunner<B> {
         format!("{}.{walk}", self.parts.name)
     }
 
-    fn bucket(&self, walk: &str, dims: Dims) -> Result<BucketIx, Miss> {
-        let found = self.parts.whole.walk(walk, None).ok_or(Miss::NoBuckets)?;
+    fn bucket(&self, walk: &str, key: Option<&KeyInfo>, dims: Dims) -> Result<BucketIx, Miss> {
+        let found = self.parts.whole.walk(walk, key).ok_or(Miss::NoBuckets)?;
         if self.eager_only {
             return Err(Miss::Forced);
         }
@@ -149,10 +160,17 @@ impl<B: Backend> NodeRunner<B> {
         Ok(out)
     }
 
-    fn eager(&mut self, walk: &str, shape: &Shape, call: &NodeCall<'_, B>) -> Result<NamedResults<'_, B>> {
+    fn eager(
+        &mut self,
+        walk: &str,
+        key: Option<&KeyInfo>,
+        shape: &Shape,
+        call: &NodeCall<'_, B>,
+    ) -> Result<NamedResults<'_, B>> {
         let owner = self.owner(walk);
-        let NodeParts { node, steps, forwards, statics, resources, .. } = &mut self.parts;
-        let Some(forward) = forwards.iter().find(|f| f.walks.contains(&walk)) else {
+        let NodeParts { node, steps, forwards, statics, resources, whole, .. } = &mut self.parts;
+        let keyed = key.and_then(|key| whole.forward_of(walk, key));
+        let Some(forward) = keyed.or_else(|| forwards.iter().find(|f| f.walks.contains(&walk))) else {
             let known = self.walks().collect::<Vec<_>>().join(", ");
             let owner = self.parts.name.into();
             return Err(ErrorKind::UnknownName { owner, what: "walk", got: walk.into(), known }.into());
