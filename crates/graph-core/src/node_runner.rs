@@ -18,6 +18,14 @@ pub struct NodeRunner<B: Backend> {
     stream: B::Stream,
     strict: bool,
     eager_only: bool,
+    scratch: Scratch,
+}
+
+/// Storage that steps use again, so that a replay allocates nothing.
+#[derive(Default)]
+struct Scratch {
+    shape: Shape,
+    rows: Vec<Row>,
 }
 
 /// What the engine builds a runner from.
@@ -76,7 +84,7 @@ impl<'r, B: Backend> WholeOutcome<'r, B> {
 
 impl<B: Backend> NodeRunner<B> {
     pub(crate) fn new(parts: NodeParts<B>, device: B, stream: B::Stream, strict: bool) -> Self {
-        NodeRunner { parts, device, stream, strict, eager_only: false }
+        NodeRunner { parts, device, stream, strict, eager_only: false, scratch: Scratch::default() }
     }
 
     /// One step of a walk: replayed where a bucket of the walk holds it, else eager.
@@ -97,11 +105,16 @@ impl<B: Backend> NodeRunner<B> {
         key: Option<&KeyInfo>,
         call: &NodeCall<'_, B>,
     ) -> Result<WholeOutcome<'_, B>> {
-        let shape = self.shape(walk, call)?;
+        self.check(walk, call)?;
+        let shape = &mut self.scratch.shape;
+        shape.bs = call.seq_lens.len();
+        shape.total_tokens = call.seq_lens.iter().sum();
+        shape.seq_lens.clear();
+        shape.seq_lens.extend_from_slice(call.seq_lens);
         let dims = shape.dims();
         self.parts.node.set_slot(call.slot);
         match self.bucket(walk, key, dims) {
-            Ok(bucket) => self.replay(bucket, &shape, call).map(WholeOutcome::Replayed),
+            Ok(bucket) => self.replay(bucket, call).map(WholeOutcome::Replayed),
             Err(miss)
                 if self.strict && !matches!(miss, Miss::Forced) && self.parts.whole.captures_walk(walk) =>
             {
@@ -109,13 +122,13 @@ impl<B: Backend> NodeRunner<B> {
             }
             Err(reason) => {
                 self.parts.whole.count_eager(walk, key, reason);
-                let out = self.eager(walk, key, &shape, call)?;
+                let out = self.eager(walk, key, call)?;
                 Ok(WholeOutcome::Eager { out, reason })
             }
         }
     }
 
-    fn shape(&self, walk: &str, call: &NodeCall<'_, B>) -> Result<Shape> {
+    fn check(&self, walk: &str, call: &NodeCall<'_, B>) -> Result<()> {
         let bs = call.seq_lens.len();
         if bs == 0 {
             return Err(ErrorKind::EmptyBatch { owner: self.owner(walk) }.into());
@@ -124,7 +137,7 @@ impl<B: Backend> NodeRunner<B> {
             let (owner, requests) = (self.owner(walk), call.requests.len());
             return Err(ErrorKind::LengthsDisagree { owner, lens: bs, bs: requests }.into());
         }
-        Ok(Shape { bs, seq_lens: call.seq_lens.to_vec(), total_tokens: call.seq_lens.iter().sum() })
+        Ok(())
     }
 
     fn owner(&self, walk: &str) -> String {
@@ -139,20 +152,17 @@ impl<B: Backend> NodeRunner<B> {
         self.parts.whole.select_bucket(found, dims.bs, dims.tokens)
     }
 
-    fn replay(
-        &mut self,
-        bucket: BucketIx,
-        shape: &Shape,
-        call: &NodeCall<'_, B>,
-    ) -> Result<NamedResults<'_, B>> {
+    fn replay(&mut self, bucket: BucketIx, call: &NodeCall<'_, B>) -> Result<NamedResults<'_, B>> {
         let NodeParts { node, steps, whole, .. } = &mut self.parts;
+        let Scratch { shape, rows } = &mut self.scratch;
         let forward = whole.forward(bucket)?;
         let requests = StepRequests { requests: call.requests, seq_lens: call.seq_lens };
         let step = steps.declare(|step| node.declare_step(forward.schema.name, &requests, step))?.admit()?;
         let lease = whole.lease_slot(bucket, call.slot)?;
-        let rows = whole.step_rows(&lease, call.requests)?;
+        whole.step_rows_into(&lease, call.requests, rows)?;
         let padded = whole.key(bucket).map(|k| Dims { bs: k.bs, tokens: k.tokens })?;
-        let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: shape.bs, padded, captured: true };
+        whole.wait_for_slot(&lease)?;
+        let cx = StepContext { slot: lease.slot(), rows, real_bs: shape.bs, padded, captured: true };
         let step = step.plan(&cx)?;
         let staged = whole.stage(lease, shape, call.inputs, &step)?;
         let out = whole.replay(staged, shape)?;
@@ -164,10 +174,10 @@ impl<B: Backend> NodeRunner<B> {
         &mut self,
         walk: &str,
         key: Option<&KeyInfo>,
-        shape: &Shape,
         call: &NodeCall<'_, B>,
     ) -> Result<NamedResults<'_, B>> {
         let owner = self.owner(walk);
+        let shape = &self.scratch.shape;
         let NodeParts { node, steps, forwards, statics, resources, whole, .. } = &mut self.parts;
         let keyed = key.and_then(|key| whole.forward_of(walk, key));
         let Some(forward) = keyed.or_else(|| forwards.iter().find(|f| f.walks.contains(&walk))) else {
@@ -211,6 +221,11 @@ impl<B: Backend> NodeRunner<B> {
     /// The walks that the node knows.
     pub fn walks(&self) -> impl Iterator<Item = &'static str> {
         self.parts.forwards.iter().flat_map(|f| f.walks.iter().copied())
+    }
+
+    /// Copies of the node's static buffers: steps that use them in turn (`NodeCall::slot`) are staged while others run.
+    pub fn slots(&self) -> usize {
+        self.parts.whole.slots()
     }
 
     /// Its captured whole forwards, for an engine that leases, stages and replays by itself.

@@ -57,7 +57,8 @@ pub trait Resource<B: Backend>: Any + Send {
     fn admit(&mut self, step: &ResourceStep<'_>) -> Result<AdmitOutcome>;
 
     /// Works out the planned inputs of an admitted step for its slot. Everything that the step touches is admitted by
-    /// now, and `dependencies` gives the resources that this one depends on.
+    /// now, and `dependencies` gives the resources that this one depends on. Where a graph will be replayed, the last
+    /// one on that slot of its executor is done; graphs on other slots may still run.
     fn plan(
         &mut self,
         step: &ResourceStep<'_>,

@@ -115,7 +115,33 @@ impl<B: Backend> WholeRunner<B> {
 
     /// Whose each row of a leased step is: the requests, then padding.
     pub fn step_rows<S>(&self, lease: &SlotLease<B, S>, requests: &[RequestId]) -> Result<Vec<Row>> {
-        padded_rows(self.node, lease.slot(), self.key(lease.token.whole)?.bs, requests)
+        let mut rows = Vec::new();
+        self.step_rows_into(lease, requests, &mut rows)?;
+        Ok(rows)
+    }
+
+    /// The same into storage that is used again.
+    pub(crate) fn step_rows_into<S>(
+        &self,
+        lease: &SlotLease<B, S>,
+        requests: &[RequestId],
+        into: &mut Vec<Row>,
+    ) -> Result<()> {
+        padded_rows(self.node, lease.slot(), self.key(lease.token.whole)?.bs, requests, into)
+    }
+
+    /// Waits until the last graph that was launched on a leased slot is done. Graphs on other slots may still run.
+    pub fn wait_for_slot<S>(&self, lease: &SlotLease<B, S>) -> Result<()> {
+        let executor = &self.executors[self.bucket(lease.token.whole)?.config];
+        match lease.token.executor == executor.id {
+            true => executor.wait_for(lease.slot()),
+            false => Err(ErrorKind::ForeignLease { owner: executor.owner.clone() }.into()),
+        }
+    }
+
+    /// Copies of the static buffers; 1 where nothing is captured.
+    pub fn slots(&self) -> usize {
+        self.executors.iter().map(|e| e.slots.len()).max().unwrap_or(1)
     }
 
     /// Writes the inputs of a step, its planned inputs, and all padding. `inputs` are by name, in any order, each once.
