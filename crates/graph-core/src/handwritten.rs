@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 use crate::{
     AnyView, Args, Backend, CallInputs, Cx, Dims, ErrorKind, NamedInputs, NamedOutputs, NamedResults,
     PiecewiseCudaGraphConfig, RawOut, Region, RegionSpec, Result, Schema, Shape, Source, Statics, Submodule,
-    load::LoadCx, named::in_order,
+    load::LoadCx,
+    named::{SOURCES, in_order},
 };
 
 type MakeStatics = dyn Fn(&Shape, &mut Statics) + Send + Sync;
@@ -151,10 +152,10 @@ pub struct NamedArgs<'a, B: Backend>(pub &'a [(&'static str, Source<'a, B>)]);
 
 impl<B: Backend> Args<HandWritten<B>> for NamedArgs<'_, B> {
     type Sources<'s>
-        = SmallVec<[Source<'s, B>; 8]>
+        = SmallVec<[Source<'s, B>; SOURCES]>
     where
         Self: 's;
-    fn sources(&self) -> SmallVec<[Source<'_, B>; 8]> {
+    fn sources(&self) -> SmallVec<[Source<'_, B>; SOURCES]> {
         self.0.iter().map(|(_, source)| *source).collect()
     }
     fn check(&self, schema: &'static Schema) -> Result<()> {

@@ -93,11 +93,8 @@ impl<B: Backend> WholeRunner<B> {
     /// How large a batch of a walk a scheduler should form: the largest captured size of the configurations that cap
     /// it; `None` for no cap. A capture that failed lowers it (difference 13).
     pub fn max_batch_size_for(&self, walk: &str) -> Option<usize> {
-        let serves = |c: &dyn CudaGraphConfig| {
-            c.caps_eager_batch_size()
-                && (c.capture_graph_walk() == walk || c.replay_graph_walks().iter().any(|w| w == walk))
-        };
-        let capped = self.buckets.iter().filter(|b| serves(&*self.configs[b.config]));
+        let caps = |c: &dyn CudaGraphConfig| c.caps_eager_batch_size() && serves(c, walk);
+        let capped = self.buckets.iter().filter(|b| caps(&*self.configs[b.config]));
         capped.map(|b| b.key.bs).max()
     }
 
@@ -118,7 +115,33 @@ impl<B: Backend> WholeRunner<B> {
 
     /// Whose each row of a leased step is: the requests, then padding.
     pub fn step_rows<S>(&self, lease: &SlotLease<B, S>, requests: &[RequestId]) -> Result<Vec<Row>> {
-        padded_rows(self.node, lease.slot(), self.key(lease.token.bucket)?.bs, requests)
+        let mut rows = Vec::new();
+        self.step_rows_into(lease, requests, &mut rows)?;
+        Ok(rows)
+    }
+
+    /// The same into storage that is used again.
+    pub(crate) fn step_rows_into<S>(
+        &self,
+        lease: &SlotLease<B, S>,
+        requests: &[RequestId],
+        into: &mut Vec<Row>,
+    ) -> Result<()> {
+        padded_rows(self.node, lease.slot(), self.key(lease.token.bucket)?.bs, requests, into)
+    }
+
+    /// Waits until the last graph that was launched on a leased slot is done. Graphs on other slots may still run.
+    pub fn wait_for_slot<S>(&self, lease: &SlotLease<B, S>) -> Result<()> {
+        let executor = &self.executors[self.bucket(lease.token.bucket)?.config];
+        match lease.token.executor == executor.id {
+            true => executor.wait_for(lease.slot()),
+            false => Err(ErrorKind::ForeignLease { owner: executor.owner.clone() }.into()),
+        }
+    }
+
+    /// Copies of the static buffers; 1 where nothing is captured.
+    pub fn slots(&self) -> usize {
+        self.executors.iter().map(|e| e.slots.len()).max().unwrap_or(1)
     }
 
     /// Writes the inputs of a step, its planned inputs, and all padding. `inputs` are by name, in any order, each once.
@@ -168,15 +191,26 @@ impl<B: Backend> WholeRunner<B> {
         Ok(self.forwards[self.bucket(bucket)?.config])
     }
 
-    /// Counts an eager call of a walk.
-    pub(crate) fn count_eager(&self, walk: &str, reason: Miss) {
-        let serves = |c: &dyn CudaGraphConfig| {
-            c.capture_graph_walk() == walk || c.replay_graph_walks().iter().any(|w| w == walk)
-        };
-        if let Some(i) = self.configs.iter().position(|c| serves(&**c)) {
+    /// The forward that is captured for a walk with this key, whether or not a capture succeeded.
+    pub(crate) fn forward_of(&self, walk: &str, key: &KeyInfo) -> Option<&'static Forward> {
+        let config =
+            self.configs.iter().position(|c| serves(&**c, walk) && c.additional_key_info() == Some(key));
+        config.map(|i| self.forwards[i])
+    }
+
+    /// Counts an eager call of a walk, for the configuration with its key if there is one.
+    pub(crate) fn count_eager(&self, walk: &str, key: Option<&KeyInfo>, reason: Miss) {
+        let mut serving = (0..self.configs.len()).filter(|i| serves(&*self.configs[*i], walk));
+        let keyed = serving.clone().find(|i| self.configs[*i].additional_key_info() == key);
+        if let Some(i) = keyed.or_else(|| serving.next()) {
             self.executors[i].stats.count_eager(reason);
         }
     }
+}
+
+/// Whether a configuration's captures may be replayed for a walk.
+fn serves(config: &dyn CudaGraphConfig, walk: &str) -> bool {
+    config.capture_graph_walk() == walk || config.replay_graph_walks().iter().any(|w| w == walk)
 }
 
 /// A node's named forward as something to capture.
