@@ -113,11 +113,14 @@ impl<'r, B: Backend> NamedResults<'r, B> {
     }
 }
 
+/// Inputs of a step that need no heap, planned ones included.
+pub(crate) const SOURCES: usize = 16;
+
 /// A call's inputs by name, in any order.
 pub(crate) fn in_order<'a, B: Backend>(
     schema: &'static Schema,
     named: &[(&str, Source<'a, B>)],
-) -> Result<SmallVec<[Source<'a, B>; 8]>> {
+) -> Result<SmallVec<[Source<'a, B>; SOURCES]>> {
     for (name, _) in named {
         position(schema, "input", name)?;
     }

@@ -64,8 +64,11 @@ impl fmt::Debug for On {
     }
 }
 
+/// `None` when it has no instance.
+type Started<B> = Result<Option<Box<dyn PendingRegion<B>>>>;
+
 struct RegionTable<B: Backend> {
-    start: fn(&mut Loader<'_, B>, &'static str) -> Result<Option<Box<dyn PendingRegion<B>>>>,
+    start: fn(&mut Loader<'_, B>, &'static str) -> Started<B>,
 }
 
 /// A function that makes the instances of a hand-written region.
@@ -196,12 +199,12 @@ impl Registry {
         })
     }
 
-    /// Starts a region on backend `B`; `None` when it has no instance.
+    /// Starts a region on backend `B`.
     pub(crate) fn start_region<B: Backend>(
         &self,
         entry: &'static RegionEntry,
         loader: &mut Loader<'_, B>,
-    ) -> Result<Option<Box<dyn PendingRegion<B>>>> {
+    ) -> Started<B> {
         let name = (entry.schema.node, entry.schema.name);
         let extra = self.extra.iter().filter(|x| x.region == name).map(|x| &x.on);
         let tables: Vec<&'static On> = entry.on.iter().chain(extra).collect();
@@ -338,9 +341,13 @@ macro_rules! register_node {
     ($name:literal, $node:ident<B>, $forwards:expr) => {
         const _: () = {
             type NodeOf<B> = $node<B>;
-            $crate::register_node!(@submit $name, $forwards,
-                crate::graph_core_backends_must_be_called_at_the_crate_root!(node NodeOf));
+            $crate::register_node!(@in crate, $name, $forwards, NodeOf);
         };
+    };
+    // `crate` is the caller's on purpose: its `backends!` has put the list there.
+    (@in $caller:tt, $name:literal, $forwards:expr, $node:ident) => {
+        $crate::register_node!(@submit $name, $forwards,
+            $caller::graph_core_backends_must_be_called_at_the_crate_root!(node $node));
     };
     ($name:literal, $node:ty, $forwards:expr, on = $backend:ty) => {
         $crate::register_node!(@submit $name, $forwards, &[$crate::On::node::<$backend, $node>()]);

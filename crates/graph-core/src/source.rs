@@ -71,6 +71,11 @@ impl<'a, B: Backend> Source<'a, B> {
         Source::new::<T, R>(At::Host(bytemuck::cast_slice(data)), dims)
     }
 
+    /// Host data of rank 1 that outlives the call, such as a planned input of a resource.
+    pub fn slice<T: Element>(data: &'a [T]) -> Self {
+        Source::new::<T, 1>(At::Host(bytemuck::cast_slice(data)), [data.len()])
+    }
+
     /// Whatever a device-side input takes.
     pub fn device<T: Element, const R: usize>(input: &'a impl DeviceInput<B, T, R>) -> Self {
         input.source()

@@ -43,10 +43,10 @@ impl Event {
     /// 907 for an event that a capture recorded, which breaks the capture; 900 on a thread that captures.
     pub fn synchronize(&self) -> Result<()> {
         self.host_side("event synchronize")?;
-        if let At::Past { clock } = self.at {
-            self.host.0.timeline.host_waits(clock);
+        match self.at {
+            At::Past { clock } => self.host.0.host_waits(clock),
+            At::Captured { .. } => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether the stream has passed the event: always, on this backend, where the question is permitted.

@@ -93,7 +93,7 @@ mod kernel;
 mod memory;
 mod operation;
 mod stream;
-mod timeline;
+pub mod timeline;
 mod turn;
 
 pub use capture::Captured;

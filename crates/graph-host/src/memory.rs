@@ -12,7 +12,7 @@ use std::{
     ptr::NonNull,
     slice,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -363,11 +363,39 @@ pub(crate) struct Word {
     at: usize,
 }
 
+/// A word that does not keep its memory alive.
+pub(crate) struct WeakWord {
+    memory: Weak<Memory>,
+    at: usize,
+}
+
+impl WeakWord {
+    /// Whether it is the word at byte `at` of this memory.
+    pub(crate) fn is(&self, pinned: &Pinned, at: usize) -> bool {
+        std::ptr::eq(self.memory.as_ptr(), Arc::as_ptr(&pinned.0)) && self.at == at
+    }
+
+    /// The word, while its memory is there.
+    pub(crate) fn upgrade(&self) -> Option<Word> {
+        Some(Word { memory: self.memory.upgrade()?, at: self.at })
+    }
+}
+
 impl Word {
     /// The `u32` at byte `at`.
     pub(crate) fn new(what: &'static str, pinned: &Pinned, at: usize) -> Result<Self> {
         let span = Span::<u32>::new(what, &pinned.0, at, 1)?;
         Ok(Word { memory: span.memory, at })
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakWord {
+        WeakWord { memory: Arc::downgrade(&self.memory), at: self.at }
+    }
+
+    /// Whether the virtual clock keeps the value back.
+    #[inline]
+    pub(crate) fn postponed(&self, value: u32) -> bool {
+        self.memory.device.timeline.postpones(self, value)
     }
 
     /// Everything before it is seen by who loads the value with `Acquire`.

@@ -2,30 +2,41 @@
 
 use std::sync::{
     Arc, Barrier,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-use graph_core::{Backend, Pad, PadRows, Tensor};
-use graph_host::Host;
+use graph_core::{Backend, Pad, PadRows, Result, Tensor};
+use graph_host::{Host, Stream};
 
 type T1 = Tensor<Host, u32, 1>;
 
 const ROUNDS: u32 = if cfg!(miri) { 8 } else { 2_000 };
+
+/// Adds one to both words, and fails where another body of the device runs meanwhile.
+fn add(stream: &Stream, sum: &T1, alone: &Arc<AtomicBool>) -> Result<()> {
+    let alone = alone.clone();
+    stream.kernel("add", (), (sum.view_mut(),), move |(), (sum,)| {
+        assert!(!alone.swap(true, Ordering::AcqRel), "two bodies at once");
+        sum[0] += 1;
+        std::thread::yield_now();
+        sum[1] += 1;
+        alone.store(false, Ordering::Release);
+    })
+}
 
 #[test]
 fn threads_share_buffers_without_a_race() {
     let host = Host::new();
     let setup = host.stream().unwrap();
     let sum = T1::from_slice(&host, &setup, &[0, 0], [2]).unwrap();
-    let start = Barrier::new(3);
+    let (start, alone) = (Barrier::new(3), Arc::new(AtomicBool::new(false)));
     std::thread::scope(|s| {
         for _ in 0..2 {
             s.spawn(|| {
                 let stream = host.stream().unwrap();
                 let part = T1::alloc(&host, [2]).unwrap();
                 Host::begin_capture(&stream).unwrap();
-                let write = (sum.view_mut(),);
-                stream.kernel("add", (), write, |(), (sum,)| sum.iter_mut().for_each(|x| *x += 1)).unwrap();
+                add(&stream, &sum, &alone).unwrap();
                 part.view_mut().copy_from(&stream, sum.view()).unwrap();
                 let check = |(part,): (&[u32],), ()| assert_eq!(part[0], part[1], "a torn read");
                 stream.kernel("check", (part.view(),), (), check).unwrap();
@@ -33,9 +44,7 @@ fn threads_share_buffers_without_a_race() {
                 start.wait();
                 for _ in 0..ROUNDS {
                     Host::launch(&graph, &stream).unwrap();
-                    stream
-                        .kernel("add", (), write, |(), (sum,)| sum.iter_mut().for_each(|x| *x += 1))
-                        .unwrap();
+                    add(&stream, &sum, &alone).unwrap();
                 }
             });
         }

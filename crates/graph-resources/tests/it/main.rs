@@ -1,0 +1,4 @@
+//! Resources through the engine, on the host backend.
+
+mod padding;
+mod toy;
