@@ -26,6 +26,7 @@ pub struct HandWritten<B: Backend> {
     config: Arc<dyn Fn() -> Box<dyn PiecewiseCudaGraphConfig> + Send + Sync>,
     make_static_inputs: Arc<MakeStatics>,
     capture_fn: Arc<CaptureFn<B>>,
+    resources: &'static [&'static str],
     /// Reused at every run, so that sizes are worked out without allocating.
     scratch: Mutex<(Shape, Statics)>,
 }
@@ -43,8 +44,15 @@ impl<B: Backend> HandWritten<B> {
             config: Arc::new(move || Box::new(config.clone())),
             make_static_inputs: Arc::new(make_static_inputs),
             capture_fn: Arc::new(capture_fn),
+            resources: &[],
             scratch: Mutex::default(),
         }
+    }
+
+    /// The same with a step of its own over these resources of its node (default: none).
+    pub fn with_resources(mut self, resources: &'static [&'static str]) -> Self {
+        self.resources = resources;
+        self
     }
 
     fn lengths(&self, dims: Dims, outputs: bool) -> Lengths {
@@ -132,6 +140,9 @@ impl<B: Backend> Region for HandWritten<B> {
         let (engine_inputs, kwargs, resources) = (cx.engine_inputs, cx.kwargs, cx.resources);
         let call = CallInputs { inputs: *x, outputs: *y, engine_inputs, kwargs, resources };
         (self.capture_fn)(cx, &call)
+    }
+    fn resources(&self) -> &'static [&'static str] {
+        self.resources
     }
 }
 

@@ -22,7 +22,7 @@ impl<B: Backend> Executor<B> {
         if lease.token.executor != self.id {
             return Err(ErrorKind::ForeignLease { owner: self.owner.clone() }.into());
         }
-        let layout = &self.buckets[lease.token.bucket.index()].layout;
+        let layout = &self.buckets[lease.token.local.index()].layout;
         let slot = &self.slots[lease.token.slot];
         check_sources(&self.owner, &self.inputs, real, rows, sources)?;
         for (i, most) in layout.in_rows.iter().enumerate() {

@@ -103,7 +103,7 @@ impl<B: Backend> WholeRunner<B> {
     pub fn lease_slot(&self, bucket: BucketIx, slot: usize) -> Result<SlotLease<B>> {
         let b = self.bucket(bucket)?;
         let mut lease = self.executors[b.config].lease(b.local, slot)?;
-        lease.token.whole = bucket;
+        lease.token.bucket = bucket;
         Ok(lease)
     }
 
@@ -127,12 +127,12 @@ impl<B: Backend> WholeRunner<B> {
         requests: &[RequestId],
         into: &mut Vec<Row>,
     ) -> Result<()> {
-        padded_rows(self.node, lease.slot(), self.key(lease.token.whole)?.bs, requests, into)
+        padded_rows(self.node, lease.slot(), self.key(lease.token.bucket)?.bs, requests, into)
     }
 
     /// Waits until the last graph that was launched on a leased slot is done. Graphs on other slots may still run.
     pub fn wait_for_slot<S>(&self, lease: &SlotLease<B, S>) -> Result<()> {
-        let executor = &self.executors[self.bucket(lease.token.whole)?.config];
+        let executor = &self.executors[self.bucket(lease.token.bucket)?.config];
         match lease.token.executor == executor.id {
             true => executor.wait_for(lease.slot()),
             false => Err(ErrorKind::ForeignLease { owner: executor.owner.clone() }.into()),
@@ -152,7 +152,7 @@ impl<B: Backend> WholeRunner<B> {
         inputs: &[(&str, Source<'_, B>)],
         step: &Step<'_, B, Planned>,
     ) -> Result<SlotLease<B, Staged>> {
-        let config = self.bucket(lease.token.whole)?.config;
+        let config = self.bucket(lease.token.bucket)?.config;
         let executor = &mut self.executors[config];
         let mut sources = in_order(executor.schema, inputs)?;
         self.sizes.clear();
@@ -171,7 +171,7 @@ impl<B: Backend> WholeRunner<B> {
 
     /// Launches the graph of a staged step.
     pub fn replay(&mut self, lease: SlotLease<B, Staged>, shape: &Shape) -> Result<NamedResults<'_, B>> {
-        let config = self.bucket(lease.token.whole)?.config;
+        let config = self.bucket(lease.token.bucket)?.config;
         let executor = &mut self.executors[config];
         if lease.token.executor != executor.id {
             return Err(ErrorKind::ForeignLease { owner: executor.owner.clone() }.into());
@@ -319,7 +319,8 @@ impl PendingWhole {
         }
         let mut next = vec![0; builds.len()];
         let mut buckets = Vec::new();
-        let mut groups: Vec<(Cow<'static, str>, Option<KeyInfo>, Vec<(BucketIx, Dims, bool)>)> = Vec::new();
+        type Filed = Vec<(BucketIx, Dims, bool)>;
+        let mut groups: Vec<(Cow<'static, str>, Option<KeyInfo>, Filed)> = Vec::new();
         for planned in &self.plan {
             let config = planned.config;
             let Forward { schema, resources, .. } = self.forwards[config];

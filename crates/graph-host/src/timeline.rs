@@ -30,6 +30,13 @@ use crate::{
 pub const HOST: u64 = u64::MAX;
 
 /// One operation on the virtual clock.
+///
+/// ```
+/// use graph_host::Interval;
+/// let plan = Interval { stream: 1, name: "plan", start: 2, end: 4 };
+/// let replay = Interval { stream: 0, name: "replay", start: 3, end: 9 };
+/// assert!(plan.overlaps(&replay));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interval {
     /// [`Stream::id`](crate::Stream::id) of the stream that it ran on; inside a graph, of the stream that was launched

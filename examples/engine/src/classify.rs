@@ -7,13 +7,15 @@ use graph_core::{
 use graph_host::Host;
 use serde_json::json;
 
-use crate::{cli::ClassifyArgs, images, progress, report};
+use digits_plugin::{DigitsOptions, Images, PATCH, Pixels, TOKENS};
+
+use crate::{cli::ClassifyArgs, progress, report};
 
 pub(crate) fn run(args: &ClassifyArgs) -> Result<()> {
-    let images = images::read(&args.images)?;
+    let Images { images, .. } = Images::read(&args.images)?;
     let mut options = Options::default();
     if let Some(dir) = &args.model {
-        options = options.with(digits_plugin::DigitsOptions { dir: dir.clone() });
+        options = options.with(DigitsOptions { dir: dir.clone() });
     }
     let lists = args.buckets.as_ref().map(BucketLists::from_file).transpose()?.unwrap_or_default();
     let capture = CaptureOptions { strict: args.strict, ..CaptureOptions::default() };
@@ -42,14 +44,14 @@ pub(crate) fn run(args: &ClassifyArgs) -> Result<()> {
 pub(crate) fn classify<B: Backend>(
     node: &mut NodeRunner<B>,
     stream: &B::Stream,
-    images: &[Vec<i64>],
+    images: &[Pixels],
     batch_size: usize,
 ) -> Result<Vec<Vec<f32>>> {
     let mut all = Vec::new();
     for batch in images.chunks(batch_size) {
-        let pixels: Vec<f32> = batch.iter().flat_map(|image| images::patches(image)).collect();
-        let patches = HostTensor::new(&pixels, [batch.len() * images::PATCHES, images::PIXELS])?;
-        let seq_lens = vec![images::PATCHES; batch.len()];
+        let pixels: Vec<f32> = batch.iter().flat_map(Pixels::tokens).collect();
+        let patches = HostTensor::new(&pixels, [batch.len() * TOKENS, PATCH])?;
+        let seq_lens = vec![TOKENS; batch.len()];
         let inputs = [("patches", Source::host::<f32, 2>(&patches))];
         let call = NodeCall { requests: &[], seq_lens: &seq_lens, inputs: &inputs, slot: 0 };
         let logits = node.run("classify", &call)?.into_out().take::<f32, 2>("logits")?;

@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Classify images with the digits node.
     Classify(ClassifyArgs),
+    /// Compute bucket lists from recorded steps.
+    Plan(graph_plan::PlanCommand),
 }
 
 #[derive(Args)]
@@ -58,6 +60,9 @@ pub(crate) struct ServeArgs {
     /// Fail where no captured bucket fits, instead of running eagerly.
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Write the size of every step, as JSON lines that `engine plan --trace` reads.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use digits_plugin::{DigitsOptions, Images, Pixels};
 use graph_core::{Engine, Options, Registry};
 use graph_host::Host;
 
 use crate::{
-    classify, images, progress, prompts, regions, report,
+    classify, progress, prompts, regions, report,
     scheduler::{self, Finished},
     serve::{self, Model},
 };
@@ -26,7 +27,7 @@ pub(crate) fn run() -> Result<()> {
     println!("# Registered\n\n{}\n", regions::list(&registry));
 
     let model = Model::open(None)?;
-    let images = images::read(&digits_plugin::DigitsOptions::default().dir.join("test_images.json"))?;
+    let Images { images, .. } = Images::read(&DigitsOptions::default().dir.join("test_images.json"))?;
     let start = Instant::now();
     let mut engine = Engine::builder(Host::new())
         .options(Options::default().with(model.options(MAX_BATCH)))
@@ -72,13 +73,13 @@ fn everything(
     engine: &mut Engine<Host>,
     model: &Model,
     prompts: &[String],
-    images: &[Vec<i64>],
+    images: &[Pixels],
 ) -> Result<Pass> {
     let stream = engine.stream().clone();
     let arrivals = model.arrivals(prompts, |i| i * ARRIVAL_STEPS)?;
     let start = Instant::now();
     let limits = model.limits(NEW_TOKENS, MAX_BATCH);
-    let finished = scheduler::run(engine.node("llama")?, &stream, &arrivals, limits)?;
+    let finished = scheduler::run(engine.node("llama")?, &stream, &arrivals, limits, |_| Ok(()))?;
     let node = engine.node("digits")?;
     let logits = (1..=MOST_IMAGES)
         .map(|batch_size| classify::classify(node, &stream, images, batch_size))

@@ -3,9 +3,9 @@
 mod classify;
 mod cli;
 mod demo;
-mod images;
 mod progress;
 mod prompts;
+mod record;
 mod regions;
 mod report;
 mod scheduler;
@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Some(Command::Regions(args)) => regions::run(args),
         Some(Command::Serve(args)) => serve::run(args),
         Some(Command::Classify(args)) => classify::run(args),
+        Some(Command::Plan(plan)) => return plan.execute(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

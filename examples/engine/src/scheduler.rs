@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use graph_core::{Backend, NodeCall, NodeRunner, RequestId, Source};
+use graph_plan::Step;
 
 /// Tokens of one prefill step at the most: the largest total that the llama plugin captures.
 const PREFILL_BUDGET: usize = 256;
@@ -55,12 +56,13 @@ impl Active {
     }
 }
 
-/// Runs all requests to their end; results in the order of the arrivals.
+/// Runs all requests to their end; results in the order of the arrivals. `observe` gets the sizes of every step.
 pub(crate) fn run<B: Backend>(
     node: &mut NodeRunner<B>,
     stream: &B::Stream,
     arrivals: &[Arrival],
     limits: Limits,
+    mut observe: impl FnMut(&Step) -> Result<()>,
 ) -> Result<Vec<Finished>> {
     let cap = node.whole().max_batch_size_for("decode").unwrap_or(usize::MAX).min(limits.max_batch);
     let mut waiting: VecDeque<usize> = (0..arrivals.len()).collect();
@@ -98,6 +100,10 @@ pub(crate) fn run<B: Backend>(
         }
         if !chunks.is_empty() {
             forward(node, stream, "prefill", &mut active, &chunks, limits)?;
+        }
+        if !ready.is_empty() || !chunks.is_empty() {
+            let prefill_chunks = chunks.iter().map(|(_, len)| *len as u32).collect();
+            observe(&Step { decode_bs: ready.len() as u32, prefill_chunks })?;
         }
         active.retain_mut(|request| {
             let new_tokens = request.new_tokens();

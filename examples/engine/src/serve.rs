@@ -10,7 +10,9 @@ use serde_json::json;
 
 use crate::{
     cli::ServeArgs,
-    progress, prompts, report,
+    progress, prompts,
+    record::Record,
+    report,
     scheduler::{self, Arrival, Finished, Limits},
 };
 
@@ -34,7 +36,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         check_batch(node, args.max_batch.min(prompts.len()))?;
     }
     let limits = model.limits(args.max_new_tokens, args.max_batch);
-    let finished = scheduler::run(node, &stream, &arrivals, limits)?;
+    let mut record = args.record.as_deref().map(Record::create).transpose()?;
+    let finished = scheduler::run(node, &stream, &arrivals, limits, |step| match &mut record {
+        Some(record) => record.write(step),
+        None => Ok(()),
+    })?;
+    record.map_or(Ok(()), Record::finish)?;
     let texts = model.texts(&finished)?;
     let stats = engine.stats();
     if args.json {
