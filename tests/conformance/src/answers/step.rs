@@ -153,7 +153,7 @@ impl Step<'_> {
             let lease = runner.lease_slot(self.at, self.slot)?;
             let rows = runner.step_rows(&lease, &[])?;
             let padded = Dims { bs: self.bs, tokens: self.tokens };
-            let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: 0, padded };
+            let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: 0, padded, captured: true };
             let step = steps.declare(|_| Ok(()))?.admit()?.plan(&cx)?;
             let staged = runner.stage(lease, &shape, &sources, &step)?;
             let y = runner.replay(staged, &shape)?.take::<u8, 2>("y")?.to_vec(&self.engine.stream)?;

@@ -1,8 +1,9 @@
 //! A resource that remembers what a region's step told it.
 
 use graph_core::{
-    AdmitOutcome, BindCx, CallInputs, Cx, ErrorKind, LoadCx, Location, NoModel, Node, NodeEntry, On, Options,
-    RequestId, Resource, ResourceStep, Result, Row, Shape, Source, Statics, StepContext,
+    AdmitOutcome, BindCx, CallInputs, Cx, Dependencies, ErrorKind, LoadCx, Location, NoModel, Node,
+    NodeEntry, On, Options, RequestId, Resource, ResourceStep, Result, Row, Shape, Source, Statics,
+    StepContext,
 };
 use graph_host::Host;
 
@@ -38,7 +39,7 @@ impl Resource<Host> for Seen {
     fn admit(&mut self, _: &ResourceStep<'_>) -> Result<AdmitOutcome> {
         Ok(AdmitOutcome::Admitted)
     }
-    fn plan(&mut self, _: &ResourceStep<'_>, cx: &StepContext<'_>) -> Result<()> {
+    fn plan(&mut self, _: &ResourceStep<'_>, cx: &StepContext<'_>, _: Dependencies<'_, Host>) -> Result<()> {
         self.planned = cx.rows.to_vec();
         Ok(())
     }
