@@ -111,7 +111,7 @@ pub mod declared {
 mod author {
     use std::sync::Arc;
 
-    use graph_core::{Backend, Cx, NoModel, Region, Result};
+    use graph_core::{Backend, Cx, NoModel, PiecewiseRegion, Region, Result};
     use graph_host::Host;
 
     use super::declared::{Generic, GenericInputs, GenericOutputs, Single, SingleInputs, SingleOutputs};
@@ -141,11 +141,28 @@ mod author {
         }
     }
 
+    /// Private, so that the compiler sees that nobody makes its arguments or reads its inputs.
+    #[derive(Clone, Copy, Debug, PiecewiseRegion)]
+    #[region(node = "strict", name = "private", packed(total_tokens = [16]), backend = Host)]
+    #[input(x: f32 [tokens])]
+    #[output(y: f32 [tokens])]
+    struct Private;
+
+    impl Region for Private {
+        type Submodule = NoModel;
+        fn instances(_: &Arc<NoModel>) -> Vec<Arc<Self>> {
+            vec![Arc::new(Self)]
+        }
+        fn forward(&self, _: &mut Cx<'_, Host>, _: &PrivateInputs<'_>, _: &PrivateOutputs<'_>) -> Result<()> {
+            Ok(())
+        }
+    }
+
     /// They are linked.
     #[test]
     fn strict_regions_are_registered() {
         let registry = graph_core::Registry::collect().unwrap();
         let names: Vec<_> = registry.regions().iter().map(|entry| entry.schema.name).collect();
-        assert_eq!(names, ["generic", "single"]);
+        assert_eq!(names, ["generic", "private", "single"]);
     }
 }

@@ -1,5 +1,5 @@
-//! What compiles, and what is said about what does not. The messages are pinned: `TRYBUILD=overwrite` writes them
-//! anew.
+//! What compiles, and what is said about what does not. The messages are pinned, those in `compiler` as Rust 1.95 words
+//! them; `TRYBUILD=overwrite` writes them anew.
 
 #[test]
 fn ui() {

@@ -105,6 +105,9 @@ impl<B: Backend, S> SlotLease<B, S> {
 impl<B: Backend> Token<B> {
     /// Takes an input place for the time of staging and launch, so that no other thread stages into it.
     pub(crate) fn take_input(&mut self, i: usize, place: &Place<B>) -> bool {
+        // Not `let taken = ..; self.staging |= u32::from(taken) << i; taken`: once inlined into a caller that branches on
+        // the result, rustc 1.95 drops the comparison behind `taken` (MIR pass SimplifyComparisonIntegral) and shifts an
+        // undefined value.
         if !place.take() {
             return false;
         }

@@ -49,6 +49,14 @@ impl<'a, B: Backend> Source<'a, B> {
         &self.dims[..self.rank]
     }
 
+    /// Its values, where they are on the host and of this element.
+    pub fn values<T: Element>(&self) -> Option<&'a [T]> {
+        match self.at {
+            At::Host(bytes) if self.elem == T::ELEM => bytemuck::try_cast_slice(bytes).ok(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn of_view(v: AnyView<'a, B>) -> Self {
         Source {
             at: At::Device { buffer: v.buffer, offset: v.offset },

@@ -16,7 +16,7 @@ use crate::{
 
 const ATTENTION: &str = "attention";
 
-static INPUTS: [IoSchema; 5] = [
+const INPUTS: [IoSchema; 5] = [
     IoSchema::host("indptr", Elem::I32, 1, "[bs + 1]").pad(Pad::RepeatLast),
     IoSchema::host("page_indptr", Elem::I32, 1, "[bs + 1]").pad(Pad::RepeatLast),
     IoSchema::host("page_indices", Elem::I32, 1, "[bs * max_pages]").pad(Pad::i32(0)),
@@ -55,14 +55,10 @@ pub struct AttentionPlan<B: Backend> {
     /// Elements of a token's partial result; 0 for none.
     partial: usize,
     launches: Arc<Mutex<Launches<B>>>,
-    plans: SlotPlans<Plan>,
+    plans: SlotPlans<{ INPUTS.len() }>,
 }
 
 type SplitsFn = dyn Fn(Dims, usize) -> usize + Send;
-
-/// The planned inputs of one slot, in declared order.
-#[derive(Debug, Default)]
-struct Plan([Vec<i32>; INPUTS.len()]);
 
 impl<B: Backend> AttentionPlan<B> {
     /// The plan over a cache of these sizes, those of the node's [`PagedKv`]: one stream per request, one split.
@@ -102,6 +98,13 @@ impl<B: Backend> AttentionPlan<B> {
         self
     }
 
+    /// Of each planned input.
+    fn lengths(&self, shape: &Shape) -> [usize; INPUTS.len()] {
+        let rows = shape.bs * self.streams;
+        let pages = (rows * self.kv.max_pages()).min(self.kv.pages - 1);
+        [rows + 1, rows + 1, pages, rows, shape.total_tokens]
+    }
+
     fn launch_shape(&self, padded: Dims, longest: usize) -> LaunchShape {
         LaunchShape { rows: padded.bs * self.streams, splits: (self.splits)(padded, longest) }
     }
@@ -122,19 +125,15 @@ impl<B: Backend> Resource<B> for AttentionPlan<B> {
         &INPUTS
     }
     fn make_static_inputs(&self, shape: &Shape, statics: &mut Statics) {
-        let rows = shape.bs * self.streams;
-        let pages = (rows * self.kv.max_pages()).min(self.kv.pages - 1);
-        statics
-            .input("indptr", [rows + 1])
-            .input("page_indptr", [rows + 1])
-            .input("page_indices", [pages])
-            .input("last_page_len", [rows])
-            .input("positions", [shape.total_tokens]);
+        for (io, len) in INPUTS.iter().zip(self.lengths(shape)) {
+            statics.input(io.name, [len]);
+        }
     }
     fn claim(&mut self, shape: &Shape) -> Result<()> {
         let bucket = shape.dims();
         let launch = self.launch_shape(bucket, self.kv.max_tokens);
         let partials = bucket.tokens * launch.splits * self.partial;
+        self.plans.claim(self.lengths(shape));
         let mut launches = self.launches();
         launches.shapes.record(bucket, launch)?;
         match partials {
@@ -143,7 +142,7 @@ impl<B: Backend> Resource<B> for AttentionPlan<B> {
         }
     }
     fn allocate(&mut self, device: &B, _stream: &B::Stream, slots: usize) -> Result<()> {
-        self.plans.reserve(slots);
+        self.plans.allocate(slots);
         self.launches().buffers.allocate(device, slots)
     }
     fn share(&self, into: &mut Resources) {
@@ -168,8 +167,7 @@ impl<B: Backend> Resource<B> for AttentionPlan<B> {
             return Err(ErrorKind::BadDeclaration { owner: ATTENTION.into(), input: KV, why }.into());
         }
         let page_size = self.kv.page_size;
-        let Plan(plan) = self.plans.at_mut(cx.slot);
-        plan.iter_mut().for_each(Vec::clear);
+        let plan = self.plans.begin(cx.slot);
         let [indptr, page_indptr, page_indices, last_page_len, positions] = plan;
         indptr.push(0);
         page_indptr.push(0);
@@ -195,7 +193,7 @@ impl<B: Backend> Resource<B> for AttentionPlan<B> {
         Ok(())
     }
     fn planned(&self, slot: usize, input: usize) -> Source<'_, B> {
-        Source::slice(self.plans.at(slot).map_or(&[], |plan| &plan.0[input]))
+        self.plans.planned(slot, input)
     }
     fn commit(&mut self, _step: &ResourceStep<'_>) {}
     fn rollback(&mut self, _step: &ResourceStep<'_>) {}

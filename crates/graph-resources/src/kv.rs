@@ -71,6 +71,9 @@ impl KvOptions {
         let why = match rows {
             None => "pages times page_size is more than an i32 holds".to_string(),
             Some(_) if self.pages < 2 => "one page is for padding; there must be a second one".to_string(),
+            Some(_) if self.max_tokens > (self.pages - 1) * self.page_size => {
+                format!("they hold fewer than the {} tokens that a stream may have", self.max_tokens)
+            }
             Some(_) => return Ok(()),
         };
         Err(ErrorKind::BadDeclaration { owner: KV.into(), input: "pages", why }.into())
@@ -117,7 +120,7 @@ static INPUTS: [IoSchema; 1] = [IoSchema::host("slot_mapping", Elem::I32, 1, "[t
 pub struct PagedKv<B: Backend> {
     options: KvOptions,
     table: PageTable,
-    plans: SlotPlans<Vec<i32>>,
+    plans: SlotPlans<1>,
     make: MakeStorage<B>,
     storage: Option<Box<dyn Storage<B>>>,
 }
@@ -180,8 +183,12 @@ impl<B: Backend> Resource<B> for PagedKv<B> {
     fn make_static_inputs(&self, shape: &Shape, statics: &mut Statics) {
         statics.input("slot_mapping", [shape.total_tokens]);
     }
+    fn claim(&mut self, shape: &Shape) -> Result<()> {
+        self.plans.claim([shape.total_tokens]);
+        Ok(())
+    }
     fn allocate(&mut self, device: &B, stream: &B::Stream, slots: usize) -> Result<()> {
-        self.plans.reserve(slots);
+        self.plans.allocate(slots);
         self.storage = Some((self.make)(device, stream, &self.options)?);
         Ok(())
     }
@@ -205,8 +212,7 @@ impl<B: Backend> Resource<B> for PagedKv<B> {
         cx: &StepContext<'_>,
         _dependencies: Dependencies<'_, B>,
     ) -> Result<()> {
-        let (table, rows) = (&self.table, self.plans.at_mut(cx.slot));
-        rows.clear();
+        let (table, [rows]) = (&self.table, self.plans.begin(cx.slot));
         for segment in step.segments {
             let tokens = 0..segment.span.len();
             match table.stream(segment.request, segment.label) {
@@ -217,7 +223,7 @@ impl<B: Backend> Resource<B> for PagedKv<B> {
         Ok(())
     }
     fn planned(&self, slot: usize, _input: usize) -> Source<'_, B> {
-        Source::slice(self.plans.at(slot).map_or(&[], Vec::as_slice))
+        self.plans.planned(slot, 0)
     }
     fn commit(&mut self, step: &ResourceStep<'_>) {
         self.table.commit(step);

@@ -1,7 +1,7 @@
 //! State that captured steps touch: a paged KV cache, attention plans, positions, a sampler.
 //!
 //! Each is a [`Resource`](graph_core::Resource) that a node makes in `Node::resources` and whose planned inputs its
-//! forwards read. Nothing here knows a backend: a plugin's ops do the device work.
+//! forwards read. Nothing here knows a backend: a plugin's ops do the device work. [`guide`] has a worked example.
 
 mod attention;
 mod attention_launch;
@@ -31,3 +31,6 @@ pub use sample::{Sample, sample_row, sample_rows};
 pub use sampler::{Sampler, SamplerState};
 pub use sampler_row::{SampleParams, SamplerRow};
 pub use weight::weight;
+
+#[doc = include_str!("../../../docs/steps.md")]
+pub mod guide {}

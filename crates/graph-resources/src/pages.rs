@@ -119,6 +119,8 @@ impl PageTable {
         if !stream.tokens.reserve(tokens) {
             return Err(ErrorKind::SegmentTwice { resource: self.resource, request, label }.into());
         }
+        // A stream's list never grows later, and is used again by another one.
+        stream.pages.reserve_exact(self.max_tokens.div_ceil(self.page_size) - stream.pages.len());
         while stream.pages.len() * self.page_size < stream.tokens.all() {
             stream.pages.extend(self.free.pop());
         }

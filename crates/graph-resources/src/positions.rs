@@ -30,7 +30,7 @@ static INPUTS: [IoSchema; 1] = [IoSchema::host("positions", Elem::I32, 1, "[toke
 #[derive(Debug)]
 pub struct Positions {
     streams: Streams<Tokens>,
-    plans: SlotPlans<Vec<i32>>,
+    plans: SlotPlans<1>,
 }
 
 impl Positions {
@@ -67,8 +67,12 @@ impl<B: Backend> Resource<B> for Positions {
     fn make_static_inputs(&self, shape: &Shape, statics: &mut Statics) {
         statics.input("positions", [shape.total_tokens]);
     }
+    fn claim(&mut self, shape: &Shape) -> Result<()> {
+        self.plans.claim([shape.total_tokens]);
+        Ok(())
+    }
     fn allocate(&mut self, _device: &B, _stream: &B::Stream, slots: usize) -> Result<()> {
-        self.plans.reserve(slots);
+        self.plans.allocate(slots);
         Ok(())
     }
     fn ingest(&mut self, request: RequestId, _info: &Options) -> Result<()> {
@@ -99,8 +103,7 @@ impl<B: Backend> Resource<B> for Positions {
         cx: &StepContext<'_>,
         _dependencies: Dependencies<'_, B>,
     ) -> Result<()> {
-        let positions = self.plans.at_mut(cx.slot);
-        positions.clear();
+        let [positions] = self.plans.begin(cx.slot);
         for segment in step.segments {
             let stream = self.streams.get(segment.request, segment.label);
             let first = stream.map_or(0, |tokens| tokens.committed) as i32;
@@ -109,7 +112,7 @@ impl<B: Backend> Resource<B> for Positions {
         Ok(())
     }
     fn planned(&self, slot: usize, _input: usize) -> Source<'_, B> {
-        Source::slice(self.plans.at(slot).map_or(&[], Vec::as_slice))
+        self.plans.planned(slot, 0)
     }
     fn commit(&mut self, step: &ResourceStep<'_>) {
         self.each(step, Tokens::commit);

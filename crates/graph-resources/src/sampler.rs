@@ -38,7 +38,7 @@ pub struct Sampler<B: Backend> {
     most: usize,
     /// Where ingest writes, once it is there.
     device: Option<(SamplerState<B>, B::Stream)>,
-    plans: SlotPlans<Vec<i32>>,
+    plans: SlotPlans<1>,
 }
 
 /// A request's row.
@@ -93,11 +93,7 @@ impl<B: Backend> Sampler<B> {
     }
 
     fn find(&self, request: RequestId) -> Option<usize> {
-        self.position(request).ok()
-    }
-
-    fn position(&self, request: RequestId) -> Result<usize, usize> {
-        self.requests.binary_search_by_key(&request, |d| d.request)
+        find(&self.requests, request)
     }
 
     fn each(&mut self, step: &ResourceStep<'_>, end: fn(&mut Drawing, usize)) {
@@ -126,6 +122,10 @@ impl<B: Backend> Sampler<B> {
     }
 }
 
+fn find(requests: &[Drawing], request: RequestId) -> Option<usize> {
+    requests.binary_search_by_key(&request, |d| d.request).ok()
+}
+
 impl<B: Backend> Resource<B> for Sampler<B> {
     fn name(&self) -> &'static str {
         SAMPLER
@@ -136,8 +136,12 @@ impl<B: Backend> Resource<B> for Sampler<B> {
     fn make_static_inputs(&self, shape: &Shape, statics: &mut Statics) {
         statics.input("row", [shape.bs]);
     }
+    fn claim(&mut self, shape: &Shape) -> Result<()> {
+        self.plans.claim([shape.bs]);
+        Ok(())
+    }
     fn allocate(&mut self, device: &B, stream: &B::Stream, slots: usize) -> Result<()> {
-        self.plans.reserve(slots);
+        self.plans.allocate(slots);
         // Zeros are the sink's state, too.
         let words = Tensor::zeros(device, stream, [self.most + 1, SamplerRow::WORDS])?;
         self.device = Some((SamplerState(words), stream.clone()));
@@ -151,15 +155,16 @@ impl<B: Backend> Resource<B> for Sampler<B> {
     fn ingest(&mut self, request: RequestId, info: &Options) -> Result<()> {
         let params = info.get::<SampleParams>().copied().unwrap_or_default();
         params.check()?;
-        let Err(at) = self.position(request) else {
+        if self.find(request).is_some() {
             return Err(ErrorKind::RequestKnown { node: SAMPLER, request }.into());
-        };
+        }
         let Some(row) = self.free.last().copied() else {
             return Err(ErrorKind::TooManyRequests { resource: SAMPLER, most: self.most }.into());
         };
         let drawing = Drawing { request, row, state: SamplerRow::new(&params), open: false };
         self.upload(&drawing)?;
         self.free.pop();
+        let at = self.requests.partition_point(|d| d.request < request);
         self.requests.insert(at, drawing);
         Ok(())
     }
@@ -188,18 +193,18 @@ impl<B: Backend> Resource<B> for Sampler<B> {
         cx: &StepContext<'_>,
         _dependencies: Dependencies<'_, B>,
     ) -> Result<()> {
-        self.plans.at_mut(cx.slot).clear();
+        let (requests, [rows]) = (&self.requests, self.plans.begin(cx.slot));
         for segment in step.segments {
             let row = match segment.span.is_empty() {
                 true => None,
-                false => self.find(segment.request).map(|i| self.requests[i].row),
+                false => find(requests, segment.request).map(|i| requests[i].row),
             };
-            self.plans.at_mut(cx.slot).push(row.unwrap_or(0) as i32);
+            rows.push(row.unwrap_or(0) as i32);
         }
         Ok(())
     }
     fn planned(&self, slot: usize, _input: usize) -> Source<'_, B> {
-        Source::slice(self.plans.at(slot).map_or(&[], Vec::as_slice))
+        self.plans.planned(slot, 0)
     }
     fn commit(&mut self, step: &ResourceStep<'_>) {
         self.each(step, |drawing, tokens| {

@@ -25,17 +25,23 @@ pub(crate) struct Toy {
     /// More resources, or others.
     pub(crate) adapt: fn(&LoadCx<'_, Host>, Vec<Box<dyn Resource<Host>>>) -> Vec<Box<dyn Resource<Host>>>,
     pub(crate) splits: fn(usize) -> usize,
+    /// More resources that steps declare, without segments.
+    pub(crate) extra: &'static [&'static str],
+    /// Steps leave out the sampler, which the forward reads.
+    pub(crate) undeclared: bool,
 }
 
 impl Default for Toy {
-    /// 24 pages of 4 tokens; decode for 1, 2 and 4 requests, prefill of 8 and 16 tokens, guided for 2 and 4.
+    /// 40 pages of 4 tokens; decode for 1, 2 and 4 requests, prefill of 8 and 16 tokens, guided for 2 and 4.
     fn default() -> Self {
         Toy {
-            kv: KvOptions::new(24, 4).max_tokens(40),
+            kv: KvOptions::new(40, 4).max_tokens(40),
             requests: 8,
             configs: default_configs,
             adapt: |_, resources| resources,
             splits: |_| 1,
+            extra: &[],
+            undeclared: false,
         }
     }
 }
@@ -73,7 +79,7 @@ impl Submodule<Host> for Toy {
     }
 }
 
-pub(crate) struct ToyNode;
+pub(crate) struct ToyNode(Arc<Toy>);
 
 impl Node<Host> for ToyNode {
     type Submodule = Toy;
@@ -105,17 +111,22 @@ impl Node<Host> for ToyNode {
                 }
             }
         }
-        let mut sampler = step.resource("sampler");
-        for request in call.requests {
-            sampler.segment(*request, Label::MAIN, 1);
+        for resource in self.0.extra {
+            step.resource(resource);
+        }
+        if !self.0.undeclared {
+            let mut sampler = step.resource("sampler");
+            for request in call.requests {
+                sampler.segment(*request, Label::MAIN, 1);
+            }
         }
         Ok(())
     }
     fn make_static_inputs(_: &Toy, _: &str, shape: &Shape, statics: &mut Statics) {
         statics.input("token", [shape.total_tokens]).output("sum", [shape.bs]).output("token", [shape.bs]);
     }
-    fn bind(_: Arc<Toy>, _: &mut BindCx<'_, Host>) -> Result<Self> {
-        Ok(ToyNode)
+    fn bind(toy: Arc<Toy>, _: &mut BindCx<'_, Host>) -> Result<Self> {
+        Ok(ToyNode(toy))
     }
     fn forward(&mut self, forward: &str, cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>) -> Result<()> {
         let (pages, state) = (cx.resource::<KvPages<Host>>()?, cx.resource::<SamplerState<Host>>()?);
