@@ -12,9 +12,24 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
-using std::max;
-using std::min;
+using std::isfinite;
+using std::isinf;
+using std::isnan;
+using std::signbit;
+
+// CUDA's take two types.
+template <class A, class B>
+static constexpr std::common_type_t<A, B> max(A a, B b) {
+    using Both = std::common_type_t<A, B>;
+    return static_cast<Both>(a) < static_cast<Both>(b) ? static_cast<Both>(b) : static_cast<Both>(a);
+}
+template <class A, class B>
+static constexpr std::common_type_t<A, B> min(A a, B b) {
+    using Both = std::common_type_t<A, B>;
+    return static_cast<Both>(b) < static_cast<Both>(a) ? static_cast<Both>(b) : static_cast<Both>(a);
+}
 
 #define __global__
 #define __device__
@@ -24,7 +39,7 @@ using std::min;
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
-#define __align__(bytes) alignas(bytes)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __grid_constant__
 #define __CUDACC__ 1
 #define __CUDA_ARCH__ 900

@@ -42,9 +42,9 @@
 //! # What it models
 //!
 //! - **Streams are queues.** Work runs when something waits for it, not before: a missing wait reads old
-//!   data. Each query that says "not ready" runs one piece of work, so polling ends. `set_lazy(false)` runs
-//!   work at once. The legacy stream and blocking streams wait for each other; cudarc's streams are
-//!   non-blocking.
+//!   data. Each query that says "not ready" runs one piece of work, so polling ends; an allocation that finds
+//!   too little memory runs what is pending, so that frees in it count. `set_lazy(false)` runs work at once.
+//!   The legacy stream and blocking streams wait for each other; cudarc's streams are non-blocking.
 //! - **Memory is host memory with rules.** It starts as 0xFF (NaN, or -1) and becomes 0xDD when freed. Copies
 //!   are checked against the allocation when they are enqueued (error 1) and again when they run (700).
 //!   Memory of `cuMemAllocAsync` is there only once its stream has come to the allocation. Freed blocks keep

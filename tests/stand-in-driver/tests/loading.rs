@@ -87,3 +87,46 @@ fn functions_are_found_by_name_through_the_driver_itself() {
         })
         .expect("a count");
 }
+
+/// A library that calls itself a CUDA driver, in a folder of its own under this test's name.
+fn another_driver(test: &str, soname: &str) -> Option<std::path::PathBuf> {
+    let Some(_) = stand_in_driver::Compiler::find() else {
+        stand_in_driver::not_run(test);
+        return None;
+    };
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let source = folder.join("driver.cpp");
+    std::fs::write(&source, "extern \"C\" int cuInit(unsigned) { return 999; }\n").expect("a source");
+    let library = folder.join(soname);
+    let compiler = std::env::var_os("CXX").unwrap_or_else(|| "g++".into());
+    let mut compile = std::process::Command::new(compiler);
+    compile.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    let compiled = compile.arg(format!("-Wl,-soname,{soname}")).status().expect("a compiler");
+    assert!(compiled.success());
+    Some(library)
+}
+
+/// Runs the first test of this file in a process of its own, and gives what it said.
+fn first_test_with(variable: &str, value: &std::path::Path) -> (bool, String) {
+    let test = "cudarc_finds_the_loaded_driver_and_its_made_up_device";
+    let mut again = std::process::Command::new(std::env::current_exe().expect("this program"));
+    let output = again.args([test, "--exact"]).env(variable, value).output().expect("a run");
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn a_driver_that_is_installed_does_not_get_in_between() {
+    let test = "a_driver_that_is_installed_does_not_get_in_between";
+    let Some(library) = another_driver(test, "libcuda.so") else { return };
+    let (passed, said) = first_test_with("LD_LIBRARY_PATH", library.parent().expect("a folder"));
+    assert!(passed, "{said}");
+}
+
+#[test]
+fn a_driver_that_is_in_the_process_already_is_not_replaced() {
+    let test = "a_driver_that_is_in_the_process_already_is_not_replaced";
+    let Some(library) = another_driver(test, "libcuda.so.1") else { return };
+    let (passed, said) = first_test_with("LD_PRELOAD", &library);
+    assert!(!passed && said.contains("RealDriverLoaded"), "{said}");
+}

@@ -19,14 +19,16 @@ fn waiting_for_a_captured_stream_is_900_and_901_from_then_on() {
     let _session = session();
     let (_context, stream) = start();
     let mut data = stream.alloc_zeros::<u32>(4).expect("memory");
-    stream.begin_capture(THREAD_LOCAL).expect("begin");
-    assert_eq!(code(stream.synchronize()), 900);
-    assert_eq!(
-        stream.capture_status().expect("status"),
-        sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED
-    );
-    assert_eq!(code(stream.memset_zeros(&mut data)), 901);
-    ends_invalidated(&stream);
+    for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
+        stream.begin_capture(mode).expect("begin");
+        assert_eq!(code(stream.synchronize()), 900, "{mode:?}");
+        assert_eq!(
+            stream.capture_status().expect("status"),
+            sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED
+        );
+        assert_eq!(code(stream.memset_zeros(&mut data)), 901);
+        ends_invalidated(&stream);
+    }
 }
 
 #[test]

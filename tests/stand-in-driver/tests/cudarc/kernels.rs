@@ -91,6 +91,14 @@ fn changing_one_constant_of_the_source_changes_the_result() {
 }
 
 #[test]
+fn the_host_headers_know_the_language() {
+    let test = "the_host_headers_know_the_language";
+    let Some(library) = stand_in_driver::compile_or_not_run(test, &source("language.cu")) else { return };
+    // The template in the source is no kernel that could be loaded by name.
+    assert_eq!(library.kernels(), ["language"]);
+}
+
+#[test]
 fn dynamic_shared_memory_belongs_to_one_block() {
     let Some(library) = compiled("dynamic_shared_memory_belongs_to_one_block") else { return };
     let _session = session();

@@ -118,6 +118,7 @@ fn memory_is_limited_and_reported() {
     assert_eq!(context.mem_get_info().expect("info"), (400, 1000));
     assert_eq!(code(stream.alloc_zeros::<u8>(401)), 2);
     drop(data);
+    drop(stream.alloc_zeros::<u8>(1000).expect("the free that is pending makes room"));
     stream.synchronize().expect("wait");
     assert_eq!(context.mem_get_info().expect("info"), (1000, 1000));
 }

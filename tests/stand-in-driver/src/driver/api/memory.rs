@@ -22,8 +22,7 @@ driver_functions! {
     fn cuMemAlloc_v2(pointer: Out<u64>, bytes: usize) {
         let (mut state, context) = enter()?;
         state.check_unsafe_call("cuMemAlloc")?;
-        let limit = state.settings.memory_bytes;
-        let range = state.memory.allocate(bytes, Kind::Device, context, limit)?;
+        let range = allocate(&mut state, bytes, Kind::Device, context)?;
         pointer.set(range.addr as u64)
     }
 
@@ -145,13 +144,25 @@ fn alloc_async(pointer: &Out<u64>, bytes: usize, stream: Handle) -> Result {
         state.check_valid(capture)?;
     }
     let kind = if capture.is_some() { Kind::Graph } else { Kind::Async };
-    let limit = state.settings.memory_bytes;
-    let range = state.memory.allocate(bytes, kind, context, limit)?;
+    let range = allocate(&mut state, bytes, kind, context)?;
     if let Err(code) = state.submit(key, Op::Alloc(range)) {
         state.release_memory(range.addr);
         return Err(code);
     }
     pointer.set(range.addr as u64)
+}
+
+/// Device memory. Where it is short, pending work runs first: there may be frees in it.
+fn allocate(state: &mut State, bytes: usize, kind: Kind, context: Handle) -> Result<Range> {
+    let limit = state.settings.memory_bytes;
+    match state.memory.allocate(bytes, kind, context, limit) {
+        Err(Code::OUT_OF_MEMORY) => {
+            state.run_context(context);
+            state.outcome(context)?;
+            state.memory.allocate(bytes, kind, context, limit)
+        }
+        outcome => outcome,
+    }
 }
 
 fn host_alloc(pointer: &Out<Handle>, bytes: usize) -> Result {
