@@ -2,11 +2,12 @@
 //! numbers afterwards, nothing left, and the next run works. `--nocapture` shows the calls by function.
 
 mod support;
+#[path = "support/toy.rs"]
+mod toy;
 
 use graph_core::{Backend, ErrorKind, Result};
 use graph_cuda::{Cuda, codes, lost};
 use stand_in_driver::Session;
-use support::toy;
 
 const CODES: [u32; 3] = [1, 2, 801];
 /// All sizes, most with padding, one beyond the largest bucket.

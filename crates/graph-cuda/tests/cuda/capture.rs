@@ -43,7 +43,7 @@ fn calls_that_wait_or_allocate_are_900_by_name_and_break_the_capture() {
         ("download", &|| Cuda::download(&stream, &buffer, 0, &mut [0])),
         ("launch", &|| Cuda::launch(&graph, &stream)),
         ("upload_graph", &|| Cuda::upload_graph(&graph, &stream)),
-        ("load", &|| cuda.load(&support::toy::SOURCE).map(drop)),
+        ("load", &|| cuda.load(&toy::SOURCE).map(drop)),
     ];
     for (name, call) in calls {
         let ended = captured(&stream, || {

@@ -15,7 +15,7 @@ fn invariant_14_what_is_dropped_inside_a_capture_is_destroyed_after_it() {
         Cuda::record_event(&stream).unwrap(),
         captured(&stream, || Ok(())).unwrap(),
         cuda.instantiate(captured(&stream, || Ok(())).unwrap()).unwrap(),
-        cuda.load(&support::toy::SOURCE).unwrap(),
+        cuda.load(&toy::SOURCE).unwrap(),
     );
     let alive = session.live();
     Cuda::begin_capture(&stream).unwrap();

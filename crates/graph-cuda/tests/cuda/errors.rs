@@ -70,10 +70,10 @@ fn out_of_memory_in_the_arena_says_how_much_was_asked_for() {
     );
     assert!(error.contains("of 1048576 free"), "{error}");
     session.set_memory(100);
-    let error = text(support::toy::build(cuda.clone()).map(drop));
+    let error = text(toy::build(cuda.clone()).map(drop));
     assert!(error.contains("CUDA_ERROR_OUT_OF_MEMORY (2)") && error.contains("of 100 free"), "{error}");
     session.set_memory(1 << 30);
-    support::toy::build(cuda).unwrap();
+    toy::build(cuda).unwrap();
 }
 
 #[test]
@@ -90,14 +90,14 @@ fn out_of_memory_in_a_capture_and_in_instantiate_costs_one_bucket() {
     ] {
         session.reset();
         session.fail_once(call, 2, 2); // the second largest bucket
-        let (engine, mut runner) = support::toy::build(support::open().unwrap()).unwrap();
+        let (engine, mut runner) = toy::build(support::open().unwrap()).unwrap();
         let failures = &engine.stats()[0].failures;
         assert_eq!(failures.len(), 1, "{call}");
         let error = failures[0].to_string();
         let want = format!("toy.mix: bucket {sizes}, slot 0, failed at {stage}: cuda: {call} failed: ");
         assert_eq!(error, want + "CUDA_ERROR_OUT_OF_MEMORY (2)");
-        let (replayed, numbers) = support::toy::run(&engine, &mut runner, 6).unwrap();
-        assert_eq!((replayed, numbers), (true, support::toy::expected(6)), "in the bucket of 8");
+        let (replayed, numbers) = toy::run(&engine, &mut runner, 6).unwrap();
+        assert_eq!((replayed, numbers), (true, toy::expected(6)), "in the bucket of 8");
         drop((runner, engine));
         assert!(session.live().is_zero(), "{call}: {:?}", session.live());
     }

@@ -1,7 +1,6 @@
 //! Graphs: what they keep, whose they are, what a launch costs; and graph-core on top.
 
 use super::*;
-use support::toy;
 
 #[test]
 fn invariant_03_a_graph_owns_what_it_recorded() {

@@ -3,7 +3,7 @@
 use super::*;
 use graph_core::Elem;
 use graph_cuda::{Arg, Kernel, KernelSource};
-use support::toy::{self, SOURCE};
+use toy::SOURCE;
 
 #[test]
 fn a_kernel_runs_and_is_recorded_under_its_name() {

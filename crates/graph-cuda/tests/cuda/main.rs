@@ -13,6 +13,8 @@ mod threads;
 
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../support/toy.rs"]
+mod toy;
 
 use graph_core::{Backend, ErrorKind, Result, Tensor};
 use graph_cuda::{Cuda, Stream};

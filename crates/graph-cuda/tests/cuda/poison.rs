@@ -15,19 +15,19 @@ fn invariant_13_errors_700_and_719_end_the_device_with_a_clear_message() {
         {
             session.reset();
             let cuda = support::open().unwrap();
-            let (engine, mut runner) = support::toy::build(cuda.clone()).unwrap();
-            support::toy::run(&engine, &mut runner, 3).unwrap();
+            let (engine, mut runner) = toy::build(cuda.clone()).unwrap();
+            toy::run(&engine, &mut runner, 3).unwrap();
             session.fail_once(call, 1, poison);
             // A failed free is nobody's result; the call after it says so.
-            let error = support::toy::run(&engine, &mut runner, 3)
-                .and_then(|_| support::toy::run(&engine, &mut runner, 3))
+            let error = toy::run(&engine, &mut runner, 3)
+                .and_then(|_| toy::run(&engine, &mut runner, 3))
                 .expect_err("the device has ended")
                 .to_string();
             assert_eq!(session.fired().len(), 1, "{call}");
             let name = graph_cuda::codes::name(poison as u32);
             assert!(error.contains(&format!("{name} ({poison})")), "{call}: {error}");
             let calls = session.total_calls();
-            let later = text(support::toy::run(&engine, &mut runner, 3));
+            let later = text(toy::run(&engine, &mut runner, 3));
             let want = format!(
                 "{name} ({poison}): device 0 ended when {call} reported this; drop everything that is on it and open it \
                  again"
@@ -38,10 +38,10 @@ fn invariant_13_errors_700_and_719_end_the_device_with_a_clear_message() {
             assert!(cuda.ended().is_some_and(|e| e.to_string().contains(&want)));
             drop((runner, engine, cuda));
             assert!(session.live().is_zero(), "{call}: {:?}", session.live());
-            let (engine, mut runner) = support::toy::build(support::open().unwrap()).unwrap();
+            let (engine, mut runner) = toy::build(support::open().unwrap()).unwrap();
             assert_eq!(
-                support::toy::run(&engine, &mut runner, 5).unwrap(),
-                (true, support::toy::expected(5))
+                toy::run(&engine, &mut runner, 5).unwrap(),
+                (true, toy::expected(5))
             );
             drop((runner, engine));
             assert!(session.live().is_zero(), "{call}: {:?}", session.live());

@@ -1,7 +1,5 @@
 //! What every test here shares: a device over the stand-in driver, which runs the kernels' own source.
 
-pub(crate) mod toy;
-
 use std::{collections::BTreeMap, path::Path, sync::Mutex};
 
 use graph_core::Result;
