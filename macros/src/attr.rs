@@ -1,6 +1,6 @@
 //! The attributes as they were written. A mistake is recorded and parsing goes on after the next comma.
 
-use proc_macro2::{Ident, Span, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use syn::{
     Attribute, Error, Expr, LitBool, LitStr, Path, Result, Token, Type, bracketed,
     ext::IdentExt,
@@ -11,7 +11,7 @@ use syn::{
     token,
 };
 
-use crate::mistakes::{Mistakes, closest, listed};
+use crate::mistakes::{Mistakes, allowed, closest, hint};
 
 /// All attributes of one struct.
 #[derive(Default)]
@@ -26,6 +26,8 @@ pub(crate) struct Attrs {
 pub(crate) struct RegionAttr {
     /// Where it was written, if it was.
     pub(crate) at: Option<Span>,
+    /// Whether nothing of it could be read.
+    pub(crate) unreadable: bool,
     /// Keys that were written, well or not.
     pub(crate) seen: Vec<String>,
     pub(crate) node: Option<LitStr>,
@@ -49,10 +51,9 @@ pub(crate) struct Sizes {
 /// `#[input(..)]` or `#[output(..)]`.
 pub(crate) struct IoAttr {
     pub(crate) name: Ident,
-    pub(crate) elem: Path,
-    pub(crate) dims_at: Span,
-    pub(crate) dims: Vec<Expr>,
-    pub(crate) pad: Option<(Span, PadAttr)>,
+    pub(crate) elem: Option<Path>,
+    pub(crate) dims: Option<(Span, Vec<Expr>)>,
+    pub(crate) pad: Option<PadAttr>,
     pub(crate) host: Option<Span>,
     pub(crate) wire: Option<WireAttr>,
 }
@@ -101,13 +102,16 @@ impl Attrs {
                     true => ("input", &mut all.inputs),
                     false => ("output", &mut all.outputs),
                 };
-                attr.parse_args_with(|s: ParseStream| IoAttr::parse(s, word, mistakes))
-                    .map(|io| list.push(io))
+                attr.parse_args_with(|s: ParseStream| {
+                    list.push(IoAttr::parse(s, word, mistakes)?);
+                    Ok(())
+                })
             } else {
                 continue;
             };
             // After a mistake, what it left unread is no other mistake.
             if let (Err(error), true) = (parsed, mistakes.count() == before) {
+                all.region.unreadable |= what.is_ident("region");
                 mistakes.syntax(error);
             }
         }
@@ -163,31 +167,43 @@ impl RegionAttr {
 }
 
 impl IoAttr {
+    /// An error only where not even a name was found.
     fn parse(s: ParseStream, word: &str, mistakes: &mut Mistakes) -> Result<IoAttr> {
-        let example = format!("`#[{word}(x: f32 [tokens, self.hidden])]`");
-        if s.is_empty() {
-            return Err(s.error(format!("nothing is declared here: write {example}")));
+        let example = format!("as in `#[{word}(x: f32 [tokens, self.hidden])]`");
+        let keyword = s.fork().call(Ident::parse_any).map(|k| format!("; `{k}` is a keyword: write `r#{k}`"));
+        let name = s.parse::<Ident>().map_err(|e| {
+            let keyword = keyword.unwrap_or_default();
+            Error::new(e.span(), format!("expected the name of the {word}, {example}{keyword}"))
+        })?;
+        let mut io = IoAttr { name, elem: None, dims: None, pad: None, host: None, wire: None };
+        if let Err(error) = io.parse_type(s, word, &example).and_then(|()| io.parse_keys(s, word, mistakes)) {
+            mistakes.syntax(error);
+            let _ = s.parse::<TokenStream>();
         }
-        let name: Ident = s
-            .parse()
-            .map_err(|e| Error::new(e.span(), format!("expected the name of the {word}, as in {example}")))?;
-        s.parse::<Token![:]>().map_err(|e| {
-            Error::new(e.span(), format!("expected `:` and the element of {word} `{name}`, as in {example}"))
-        })?;
-        let elem: Path = s.parse().map_err(|e| {
-            Error::new(e.span(), format!("expected the element of {word} `{name}`, as in {example}"))
-        })?;
+        Ok(io)
+    }
+
+    fn parse_type(&mut self, s: ParseStream, word: &str, example: &str) -> Result<()> {
+        let wanted =
+            |at, what: &str| Error::new(at, format!("expected {what} of {word} `{}`, {example}", self.name));
+        s.parse::<Token![:]>().map_err(|e| wanted(e.span(), "`:` and the element"))?;
+        self.elem = Some(s.parse().map_err(|e: Error| wanted(e.span(), "the element"))?);
         if !s.peek(token::Bracket) {
-            return Err(s.error(format!("expected the dimensions of {word} `{name}`, as in {example}")));
+            return Err(wanted(s.span(), "the dimensions"));
         }
         let inner;
-        let dims_at = bracketed!(inner in s).span.join();
-        let dims = Punctuated::<Expr, Token![,]>::parse_terminated(&inner)?.into_iter().collect();
-        let mut io = IoAttr { name, elem, dims_at, dims, pad: None, host: None, wire: None };
+        let at = bracketed!(inner in s).span.join();
+        self.dims =
+            Some((at, Punctuated::<Expr, Token![,]>::parse_terminated(&inner)?.into_iter().collect()));
+        Ok(())
+    }
+
+    fn parse_keys(&mut self, s: ParseStream, word: &str, mistakes: &mut Mistakes) -> Result<()> {
         if s.is_empty() {
-            return Ok(io);
+            return Ok(());
         }
         s.parse::<Token![,]>()?;
+        let io = self;
         let owner = format!("{word} `{}`", io.name);
         let name = io.name.clone();
         keys(s, &owner, &IO_KEYS, &mut Vec::new(), mistakes, |key, s, _| {
@@ -203,10 +219,10 @@ impl IoAttr {
                     Err(Error::new(at, format!("`host` on output `{name}`: outputs are on the device")))
                 }
                 ("pad", _) => {
-                    s.parse::<Token![=]>().map_err(|e| {
-                        Error::new(e.span(), format!("`pad` of {owner} wants a value: {}", listed(&PADS)))
-                    })?;
-                    io.pad = Some((at, PadAttr::parse(s, &owner)?));
+                    let wanted =
+                        |e: Error| Error::new(e.span(), format!("expected `pad = ..`: {}", allowed(&PADS)));
+                    s.parse::<Token![=]>().map_err(wanted)?;
+                    io.pad = Some(PadAttr::parse(s, &owner)?);
                     Ok(())
                 }
                 ("host", _) => {
@@ -219,25 +235,28 @@ impl IoAttr {
                 }
             }
         });
-        Ok(io)
+        Ok(())
     }
 }
 
 impl PadAttr {
     fn parse(s: ParseStream, owner: &str) -> Result<PadAttr> {
         let wrong = |at, got: &str| {
-            let hint = closest(got, &["zero", "repeat_last", "value"])
-                .map(|k| format!("; did you mean `{k}`?"))
-                .unwrap_or_default();
-            Error::new(at, format!("unknown pad `{got}` of {owner}: allowed are {}{hint}", listed(&PADS)))
+            let close = closest(got, &["zero", "repeat_last", "value"]);
+            Error::new(at, format!("unknown pad `{got}` of {owner}: {}{}", allowed(&PADS), hint(close)))
         };
         let word: Ident = s
             .call(Ident::parse_any)
-            .map_err(|e| Error::new(e.span(), format!("`pad` of {owner} wants one of {}", listed(&PADS))))?;
+            .map_err(|e| Error::new(e.span(), format!("expected a pad for {owner}: {}", allowed(&PADS))))?;
         match word.to_string().as_str() {
             "zero" => Ok(PadAttr::Zero),
             "repeat_last" => Ok(PadAttr::RepeatLast),
-            "value" => within(s, "`value(-1)`")?.parse().map(PadAttr::Value),
+            "value" => {
+                let inner = within(s, "`value(..)`")?;
+                let value =
+                    inner.parse().map_err(|e| Error::new(e.span(), "expected a value, such as `value(-1)`"));
+                value.map(PadAttr::Value)
+            }
             other => Err(wrong(word.span(), other)),
         }
     }
@@ -254,7 +273,7 @@ impl WireAttr {
         s.parse::<Token![=]>().map_err(wrong)?;
         let name = s.parse().map_err(wrong)?;
         if !s.peek(token::Bracket) {
-            return Err(wrong(s.error("")));
+            return Err(wrong(Error::new(s.span(), "")));
         }
         let inner;
         bracketed!(inner in s);
@@ -282,8 +301,7 @@ fn keys(
                 let close = closest(&word, known);
                 // What was meant is not missing as well.
                 seen.extend(close.map(String::from));
-                let hint = close.map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
-                let message = format!("unknown key `{word}` in {owner}: allowed are {}{hint}", listed(known));
+                let message = format!("unknown key `{word}` in {owner}: {}{}", allowed(known), hint(close));
                 return Err(Error::new(key.span(), message));
             }
             if seen.contains(&word) {
@@ -291,13 +309,18 @@ fn keys(
             }
             seen.push(word.clone());
             each(&key, s, mistakes)?;
-            match s.is_empty() || s.peek(Token![,]) {
-                true => Ok(()),
-                false => Err(s.error(format!("expected `,` after `{word}` in {owner}"))),
+            if !s.is_empty() && !s.peek(Token![,]) {
+                mistakes.at(s.span(), format!("expected `,` after `{word}` in {owner}"));
+                // Nothing is lost where only the comma is.
+                let next = s.fork().call(Ident::parse_any);
+                return Ok(next.is_ok_and(|next| known.iter().any(|k| next == k)));
             }
+            Ok(false)
         });
-        if let Err(error) = parsed {
-            mistakes.syntax(error);
+        match parsed {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => mistakes.syntax(error),
         }
         // On to the next key.
         while !s.is_empty() && s.parse::<Option<Token![,]>>().is_ok_and(|comma| comma.is_none()) {
@@ -318,7 +341,7 @@ fn sizes(s: ParseStream, wanted: &str) -> Result<Sizes> {
     let wrong = |e: Error| Error::new(e.span(), format!("expected a list, such as {wanted}"));
     s.parse::<Token![=]>().map_err(wrong)?;
     if !s.peek(token::Bracket) {
-        return Err(wrong(s.error("")));
+        return Err(wrong(Error::new(s.span(), "")));
     }
     let inner;
     let at = bracketed!(inner in s).span.join();
@@ -329,7 +352,7 @@ fn sizes(s: ParseStream, wanted: &str) -> Result<Sizes> {
 /// What stands between parentheses.
 fn within<'s>(s: ParseStream<'s>, wanted: &str) -> Result<syn::parse::ParseBuffer<'s>> {
     if !s.peek(token::Paren) {
-        return Err(s.error(format!("expected {wanted}")));
+        return Err(Error::new(s.span(), format!("expected {wanted}")));
     }
     let inner;
     parenthesized!(inner in s);

@@ -1,6 +1,7 @@
 //! What is wrong with a derive, collected so that all of it is reported at once.
 
 use proc_macro2::Span;
+use quote::ToTokens;
 use syn::Error;
 
 /// The mistakes of one derive, in the order in which they were found.
@@ -11,6 +12,11 @@ impl Mistakes {
     /// One mistake at one place.
     pub(crate) fn at(&mut self, span: Span, message: impl std::fmt::Display) {
         self.0.push(Error::new(span, message));
+    }
+
+    /// One mistake that these tokens are.
+    pub(crate) fn on(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
+        self.0.push(Error::new_spanned(tokens, message));
     }
 
     /// What `syn` found.
@@ -28,9 +34,15 @@ impl Mistakes {
     }
 }
 
-/// `` `a`, `b`, `c` ``.
-pub(crate) fn listed(words: &[&str]) -> String {
-    words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
+/// ``allowed are `a`, `b`, `c` ``.
+pub(crate) fn allowed(words: &[&str]) -> String {
+    let verb = if words.len() == 1 { "is" } else { "are" };
+    format!("allowed {verb} {}", words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", "))
+}
+
+/// ``; did you mean `x`?`` where that is likely.
+pub(crate) fn hint(close: Option<&str>) -> String {
+    close.map(|k| format!("; did you mean `{k}`?")).unwrap_or_default()
 }
 
 /// The known word that a misspelling most likely means.
@@ -39,20 +51,26 @@ pub(crate) fn closest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     known.iter().copied().map(|k| (distance(word, k), k)).filter(|(d, _)| *d <= most).min().map(|(_, k)| k)
 }
 
-/// Insertions, deletions and replacements between two words.
+/// Insertions, deletions, replacements and swaps of neighbours between two words.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut d = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            d[i][j] = match (i, j) {
+                (0, n) | (n, 0) => n,
+                _ => {
+                    let replaced = d[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                    let edited = replaced.min(d[i - 1][j] + 1).min(d[i][j - 1] + 1);
+                    match i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                        true => edited.min(d[i - 2][j - 2] + 1),
+                        false => edited,
+                    }
+                }
+            };
         }
     }
-    row[b.len()]
+    d[a.len()][b.len()]
 }
 
 #[cfg(test)]
@@ -65,6 +83,7 @@ mod tests {
         assert_eq!(closest("nod", &known), Some("node"));
         assert_eq!(closest("bach_size", &known), Some("batch_sizes"));
         assert_eq!(closest("batchd", &known), Some("batched"));
+        assert_eq!(closest("nmae", &known), Some("name"));
         assert_eq!(closest("dtype", &known), None);
         assert_eq!(distance("kitten", "sitting"), 3);
     }

@@ -1,6 +1,6 @@
 //! The names that dimension expressions share with generated code: `self`, `tokens`, `bs`.
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Expr, Macro, Path, visit::Visit};
 
@@ -57,8 +57,9 @@ fn is_size(ident: &Ident) -> bool {
 
 /// The identifiers that generated code binds `self`, `tokens` and `bs` with.
 ///
-/// They are the author's own tokens where there are any, so that names resolve also in a struct that a macro wrote
-/// around expressions from elsewhere.
+/// They are the author's own tokens where there are any, and all others of the name are resolved where these are. So
+/// names resolve also in a struct that a macro wrote around expressions from elsewhere, and messages stay at the
+/// author's text.
 pub(crate) struct Bound {
     pub(crate) this: Ident,
     pub(crate) tokens: Ident,
@@ -67,46 +68,28 @@ pub(crate) struct Bound {
 
 impl Bound {
     pub(crate) fn by<'e>(exprs: impl IntoIterator<Item = &'e Expr>) -> Bound {
-        let at = |name| Ident::new(name, Span::call_site());
-        let mut bound = Bound { this: at("self"), tokens: at("tokens"), bs: at("bs") };
-        let mut set = [false; 3];
+        let mut found = [None, None, None];
         for expr in exprs {
-            bound.take(expr.to_token_stream(), &mut set);
+            first_of(expr.to_token_stream(), &mut found);
         }
-        bound
+        let [this, tokens, bs] = found;
+        let or = |found: Option<Ident>, name| found.unwrap_or_else(|| Ident::new(name, Span::call_site()));
+        Bound { this: or(this, NAMES[0]), tokens: or(tokens, NAMES[1]), bs: or(bs, NAMES[2]) }
     }
 
-    fn take(&mut self, tokens: TokenStream, set: &mut [bool; 3]) {
-        for token in tokens {
-            match token {
-                TokenTree::Group(g) if g.delimiter() != Delimiter::None => self.take(g.stream(), set),
-                TokenTree::Ident(i) => {
-                    let names = [&mut self.this, &mut self.tokens, &mut self.bs];
-                    for (name, set) in names.into_iter().zip(&mut *set) {
-                        if *name == i && !*set {
-                            (*name, *set) = (i.clone(), true);
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// An expression whose `self`, `tokens` and `bs` are ours, also inside a fragment (`$e:expr`) of a macro.
+    /// An expression whose `self`, `tokens` and `bs` are these.
     pub(crate) fn expr(&self, expr: &Expr) -> TokenStream {
-        self.within(expr.to_token_stream(), false)
+        self.within(expr.to_token_stream())
     }
 
-    fn within(&self, tokens: TokenStream, fragment: bool) -> TokenStream {
+    fn within(&self, tokens: TokenStream) -> TokenStream {
         let map = |token| match token {
             TokenTree::Group(g) => {
-                let fragment = fragment || g.delimiter() == Delimiter::None;
-                let mut group = Group::new(g.delimiter(), self.within(g.stream(), fragment));
+                let mut group = Group::new(g.delimiter(), self.within(g.stream()));
                 group.set_span(g.span());
                 TokenTree::Group(group)
             }
-            TokenTree::Ident(mut i) if fragment => {
+            TokenTree::Ident(mut i) => {
                 if let Some(ours) = [&self.this, &self.tokens, &self.bs].into_iter().find(|n| **n == i) {
                     i.set_span(i.span().resolved_at(ours.span()));
                 }
@@ -115,6 +98,22 @@ impl Bound {
             other => other,
         };
         tokens.into_iter().map(map).collect()
+    }
+}
+
+const NAMES: [&str; 3] = ["self", "tokens", "bs"];
+
+fn first_of(tokens: TokenStream, found: &mut [Option<Ident>; 3]) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(g) => first_of(g.stream(), found),
+            TokenTree::Ident(i) => {
+                if let Some(n) = NAMES.iter().position(|name| i == name) {
+                    found[n].get_or_insert(i);
+                }
+            }
+            _ => {}
+        }
     }
 }
 

@@ -85,6 +85,13 @@ pub unsafe trait Backend: Clone + Send + Sync + 'static {
     /// the host reads it as an atomic `u32` to see that the graph is done.
     fn signal(stream: &Self::Stream, src: (&Self::Buffer, usize), dst: (&Self::Pinned, usize)) -> Result<()>;
 
+    /// Waits until the word at byte `word.1` of pinned memory is `value`, which the tail of a graph on the stream will
+    /// put there. By default it waits for the whole stream; a backend that can wait for less lets the host go on while
+    /// later graphs run.
+    fn await_signal(stream: &Self::Stream, _word: (&Self::Pinned, usize), _value: u32) -> Result<()> {
+        Self::synchronize(stream)
+    }
+
     /// Starts recording the stream.
     fn begin_capture(stream: &Self::Stream) -> Result<()>;
     /// Ends recording, on every path: after an error the stream is usable again.

@@ -128,7 +128,7 @@ impl<'b, B: Backend> EngineBuilder<'b, B> {
         let engine_wide = Arc::new(self.resources);
         let mut shared = HashMap::new();
         for node in &mut nodes {
-            node.steps.allocate(&device, self.capture.slots_for(&node.steps))?;
+            node.steps.allocate(&device, &stream, self.capture.slots_for(&node.steps))?;
             ledger.resources += node.steps.device_bytes();
             let mut resources = Resources::clone(&engine_wide);
             node.steps.share(&mut resources);

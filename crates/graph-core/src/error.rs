@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{AdmitOutcome, RequestId, bucket::Miss};
+use crate::{AdmitOutcome, Label, RequestId, bucket::Miss};
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -484,6 +484,32 @@ pub enum ErrorKind {
         /// The resource.
         resource: &'static str,
     },
+    /// Two segments of one step that continue one stream.
+    #[error("resource `{resource}`: the step continues request {} ({label}) twice; declare one segment", request.0)]
+    SegmentTwice {
+        /// The resource.
+        resource: &'static str,
+        /// The request.
+        request: RequestId,
+        /// Its stream.
+        label: Label,
+    },
+    /// More requests at a time than a resource has room for.
+    #[error("resource `{resource}` has room for {most} request(s) at a time; remove one first")]
+    TooManyRequests {
+        /// The resource.
+        resource: &'static str,
+        /// Requests that it has room for.
+        most: usize,
+    },
+    /// A resource asks for one that it does not depend on.
+    #[error("resource `{resource}` asks for {rust_type}, which its `depends_on` does not name")]
+    NoDependency {
+        /// The resource.
+        resource: &'static str,
+        /// The Rust type it asked for.
+        rust_type: &'static str,
+    },
     /// Resources that cannot be put in order.
     #[error("{node}: resource `{resource}` cannot be ordered: {why}")]
     ResourceOrder {
@@ -493,6 +519,14 @@ pub enum ErrorKind {
         resource: &'static str,
         /// Why.
         why: &'static str,
+    },
+    /// Warm-ups and captures run on padding, and yet state that requests own is not as it was.
+    #[error("resource `{resource}`: the captures changed {what}; a forward writes past its padding rows")]
+    StateChanged {
+        /// The resource.
+        resource: &'static str,
+        /// What changed.
+        what: String,
     },
     /// A graph buffer that is claimed, or asked for, beyond what was allocated.
     #[error("{owner}: graph buffer `{name}` of {asked} bytes; {has} were claimed before the first capture")]

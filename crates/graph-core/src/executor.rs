@@ -141,7 +141,7 @@ impl<B: Backend> Executor<B> {
     #[inline]
     pub(crate) fn launch(&mut self, lease: SlotLease<B, Staged>, real: Dims) -> Result<Launched<B>> {
         let token = lease.token;
-        let (bucket, slot) = (&mut self.buckets[token.bucket.index()], &mut self.slots[token.slot]);
+        let (bucket, slot) = (&mut self.buckets[token.local.index()], &mut self.slots[token.slot]);
         B::launch(&bucket.graphs[token.slot], &self.stream)?;
         slot.sequence = slot.sequence.wrapping_add(1);
         let (rows, all) = match bucket.layout.batched {
@@ -157,7 +157,7 @@ impl<B: Backend> Executor<B> {
     pub(crate) fn output(&self, launched: &mut Launched<B>, i: usize, rows: usize) -> Option<RawOut<'_, B>> {
         let plan = self.outputs.get(i)?;
         let place = &self.slots[launched.slot()].places.outputs[i];
-        let rows = rows.min(self.buckets[launched.bucket().index()].layout.out_rows[i]);
+        let rows = rows.min(self.buckets[launched.local().index()].layout.out_rows[i]);
         launched.take_output(i).then(|| RawOut {
             keep: Keep::Lease(LeaseHold(place)),
             elem: plan.elem,

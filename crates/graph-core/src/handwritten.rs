@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 use crate::{
     AnyView, Args, Backend, CallInputs, Cx, Dims, ErrorKind, NamedInputs, NamedOutputs, NamedResults,
     PiecewiseCudaGraphConfig, RawOut, Region, RegionSpec, Result, Schema, Shape, Source, Statics, Submodule,
-    load::LoadCx, named::in_order,
+    load::LoadCx,
+    named::{SOURCES, in_order},
 };
 
 type MakeStatics = dyn Fn(&Shape, &mut Statics) + Send + Sync;
@@ -25,6 +26,7 @@ pub struct HandWritten<B: Backend> {
     config: Arc<dyn Fn() -> Box<dyn PiecewiseCudaGraphConfig> + Send + Sync>,
     make_static_inputs: Arc<MakeStatics>,
     capture_fn: Arc<CaptureFn<B>>,
+    resources: &'static [&'static str],
     /// Reused at every run, so that sizes are worked out without allocating.
     scratch: Mutex<(Shape, Statics)>,
 }
@@ -42,8 +44,15 @@ impl<B: Backend> HandWritten<B> {
             config: Arc::new(move || Box::new(config.clone())),
             make_static_inputs: Arc::new(make_static_inputs),
             capture_fn: Arc::new(capture_fn),
+            resources: &[],
             scratch: Mutex::default(),
         }
+    }
+
+    /// The same with a step of its own over these resources of its node (default: none).
+    pub fn with_resources(mut self, resources: &'static [&'static str]) -> Self {
+        self.resources = resources;
+        self
     }
 
     fn lengths(&self, dims: Dims, outputs: bool) -> Lengths {
@@ -132,6 +141,9 @@ impl<B: Backend> Region for HandWritten<B> {
         let call = CallInputs { inputs: *x, outputs: *y, engine_inputs, kwargs, resources };
         (self.capture_fn)(cx, &call)
     }
+    fn resources(&self) -> &'static [&'static str] {
+        self.resources
+    }
 }
 
 /// The arguments of a hand-written region: one name and source per input, in declared order. A name that is unknown,
@@ -140,10 +152,10 @@ pub struct NamedArgs<'a, B: Backend>(pub &'a [(&'static str, Source<'a, B>)]);
 
 impl<B: Backend> Args<HandWritten<B>> for NamedArgs<'_, B> {
     type Sources<'s>
-        = SmallVec<[Source<'s, B>; 8]>
+        = SmallVec<[Source<'s, B>; SOURCES]>
     where
         Self: 's;
-    fn sources(&self) -> SmallVec<[Source<'_, B>; 8]> {
+    fn sources(&self) -> SmallVec<[Source<'_, B>; SOURCES]> {
         self.0.iter().map(|(_, source)| *source).collect()
     }
     fn check(&self, schema: &'static Schema) -> Result<()> {

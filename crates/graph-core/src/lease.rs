@@ -57,9 +57,10 @@ pub struct SlotLease<B: Backend, S = Leased> {
 
 pub(crate) struct Token<B: Backend> {
     pub(crate) executor: u64,
+    /// The bucket's position in its executor.
+    pub(crate) local: BucketIx,
+    /// Its position among all of a node's whole forwards; the same for a region.
     pub(crate) bucket: BucketIx,
-    /// The position of that bucket among all of a node's whole forwards; the same as `bucket` for a region.
-    pub(crate) whole: BucketIx,
     pub(crate) slot: usize,
     places: Arc<SlotPlaces<B>>,
     /// Bit `i`: input place `i` was taken for staging.
@@ -80,7 +81,7 @@ impl<B: Backend> SlotLease<B> {
         let outputs = ((1_u64 << places.outputs.len()) - 1) as u32;
         let places = places.clone();
         let token =
-            Token { executor, bucket, whole: bucket, slot, places, staging: 0, outputs, leased: true };
+            Token { executor, local: bucket, bucket, slot, places, staging: 0, outputs, leased: true };
         Ok(SlotLease { token, state: PhantomData })
     }
 }
@@ -93,7 +94,7 @@ impl<B: Backend, S> SlotLease<B, S> {
 
     /// The bucket that was chosen with it.
     pub fn bucket(&self) -> BucketIx {
-        self.token.whole
+        self.token.bucket
     }
 
     pub(crate) fn into_state<T>(self) -> SlotLease<B, T> {
@@ -104,9 +105,14 @@ impl<B: Backend, S> SlotLease<B, S> {
 impl<B: Backend> Token<B> {
     /// Takes an input place for the time of staging and launch, so that no other thread stages into it.
     pub(crate) fn take_input(&mut self, i: usize, place: &Place<B>) -> bool {
-        let taken = place.take();
-        self.staging |= u32::from(taken) << i;
-        taken
+        // Not `let taken = ..; self.staging |= u32::from(taken) << i; taken`: once inlined into a caller that branches on
+        // the result, rustc 1.95 drops the comparison behind `taken` (MIR pass SimplifyComparisonIntegral) and shifts an
+        // undefined value.
+        if !place.take() {
+            return false;
+        }
+        self.staging |= 1 << i;
+        true
     }
 
     /// After the launch only the outputs are held.
@@ -148,8 +154,8 @@ impl<B: Backend> Drop for Token<B> {
 pub(crate) struct Launched<B: Backend>(Token<B>);
 
 impl<B: Backend> Launched<B> {
-    pub(crate) fn bucket(&self) -> BucketIx {
-        self.0.bucket
+    pub(crate) fn local(&self) -> BucketIx {
+        self.0.local
     }
 
     pub(crate) fn slot(&self) -> usize {

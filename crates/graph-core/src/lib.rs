@@ -55,7 +55,7 @@ pub use node_runner::{NodeCall, NodeRunner, WholeOutcome};
 pub use region::{Args, OutTensor, Outcome, Region, RegionSpec, Submodule};
 pub use registry::{HandWrittenTable, Location, NodeEntry, On, RegionEntry, RegionOn, Registry};
 pub use request::{HostValue, ModelInputsFromEngine, NodeInputs, RequestId, Row};
-pub use resource::{AdmitOutcome, GraphBuffers, Resource, ResourceStep, StepContext};
+pub use resource::{AdmitOutcome, Dependencies, GraphBuffers, Resource, ResourceStep, StepContext};
 pub use runner::Runner;
 pub use runners::Runners;
 pub use schema::{IoSchema, Pad, PadValue, Schema, Side, Wire};

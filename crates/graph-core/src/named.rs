@@ -48,12 +48,11 @@ impl<'a, B: Backend> NamedInputs<'a, B> {
     /// An input's host values: eager calls only, since a capture would bake them into the graph (invariant 6).
     pub fn host<T: Element>(&self, name: &str) -> Result<&'a [T]> {
         let i = position(self.schema, "input", name)?;
-        let Some(Source { at: At::Host(bytes), elem, rank, .. }) = self.host.get(i) else {
+        let Some(source @ Source { at: At::Host(_), elem, rank, .. }) = self.host.get(i) else {
             let owner = self.schema.full_name();
             return Err(ErrorKind::BakedHostValue { owner, input: name.into() }.into());
         };
-        let values = (*elem == T::ELEM).then(|| bytemuck::try_cast_slice(bytes).ok()).flatten();
-        values.ok_or_else(|| wrong_type::<T>(self.schema, name, *elem, *rank, *rank))
+        source.values().ok_or_else(|| wrong_type::<T>(self.schema, name, *elem, *rank, *rank))
     }
 }
 
@@ -113,11 +112,14 @@ impl<'r, B: Backend> NamedResults<'r, B> {
     }
 }
 
+/// Inputs of a step that need no heap, planned ones included.
+pub(crate) const SOURCES: usize = 16;
+
 /// A call's inputs by name, in any order.
 pub(crate) fn in_order<'a, B: Backend>(
     schema: &'static Schema,
     named: &[(&str, Source<'a, B>)],
-) -> Result<SmallVec<[Source<'a, B>; 8]>> {
+) -> Result<SmallVec<[Source<'a, B>; SOURCES]>> {
     for (name, _) in named {
         position(schema, "input", name)?;
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Backend, BucketIx, Dims, ErrorKind, Kwargs, Miss, NamedResults, Options, RequestId, Resources, Result,
-    Row, Shape, Source, StepContext, StepRequests, Steps, WholeRunner,
+    Backend, BucketIx, Dims, ErrorKind, KeyInfo, Kwargs, Miss, NamedResults, Options, RequestId, Resources,
+    Result, Row, Shape, Source, StepContext, StepRequests, Steps, WholeRunner,
     eager::EagerCall,
     named::in_order,
     node::{AnyNode, Forward, StaticsOf},
@@ -18,6 +18,14 @@ pub struct NodeRunner<B: Backend> {
     stream: B::Stream,
     strict: bool,
     eager_only: bool,
+    scratch: Scratch,
+}
+
+/// Storage that steps use again, so that a replay allocates nothing.
+#[derive(Default)]
+struct Scratch {
+    shape: Shape,
+    rows: Vec<Row>,
 }
 
 /// What the engine builds a runner from.
@@ -76,7 +84,7 @@ impl<'r, B: Backend> WholeOutcome<'r, B> {
 
 impl<B: Backend> NodeRunner<B> {
     pub(crate) fn new(parts: NodeParts<B>, device: B, stream: B::Stream, strict: bool) -> Self {
-        NodeRunner { parts, device, stream, strict, eager_only: false }
+        NodeRunner { parts, device, stream, strict, eager_only: false, scratch: Scratch::default() }
     }
 
     /// One step of a walk: replayed where a bucket of the walk holds it, else eager.
@@ -86,25 +94,41 @@ impl<B: Backend> NodeRunner<B> {
     /// ([`ErrorKind::Refused`]); no bucket in strict mode where the walk is captured; whatever the driver reports.
     /// After any of them the step did not happen: nothing is reserved, staged or held.
     pub fn run(&mut self, walk: &str, call: &NodeCall<'_, B>) -> Result<WholeOutcome<'_, B>> {
-        let shape = self.shape(walk, call)?;
+        self.run_keyed(walk, None, call)
+    }
+
+    /// The same among the captures with this `additional_key_info` only. A walk that is captured with a key runs
+    /// eagerly through the forward of that capture, too.
+    pub fn run_keyed(
+        &mut self,
+        walk: &str,
+        key: Option<&KeyInfo>,
+        call: &NodeCall<'_, B>,
+    ) -> Result<WholeOutcome<'_, B>> {
+        self.check(walk, call)?;
+        let shape = &mut self.scratch.shape;
+        shape.bs = call.seq_lens.len();
+        shape.total_tokens = call.seq_lens.iter().sum();
+        shape.seq_lens.clear();
+        shape.seq_lens.extend_from_slice(call.seq_lens);
         let dims = shape.dims();
         self.parts.node.set_slot(call.slot);
-        match self.bucket(walk, dims) {
-            Ok(bucket) => self.replay(bucket, &shape, call).map(WholeOutcome::Replayed),
+        match self.bucket(walk, key, dims) {
+            Ok(bucket) => self.replay(bucket, call).map(WholeOutcome::Replayed),
             Err(miss)
                 if self.strict && !matches!(miss, Miss::Forced) && self.parts.whole.captures_walk(walk) =>
             {
                 Err(ErrorKind::Strict { owner: self.owner(walk), miss }.into())
             }
             Err(reason) => {
-                self.parts.whole.count_eager(walk, reason);
-                let out = self.eager(walk, &shape, call)?;
+                self.parts.whole.count_eager(walk, key, reason);
+                let out = self.eager(walk, key, call)?;
                 Ok(WholeOutcome::Eager { out, reason })
             }
         }
     }
 
-    fn shape(&self, walk: &str, call: &NodeCall<'_, B>) -> Result<Shape> {
+    fn check(&self, walk: &str, call: &NodeCall<'_, B>) -> Result<()> {
         let bs = call.seq_lens.len();
         if bs == 0 {
             return Err(ErrorKind::EmptyBatch { owner: self.owner(walk) }.into());
@@ -113,35 +137,32 @@ impl<B: Backend> NodeRunner<B> {
             let (owner, requests) = (self.owner(walk), call.requests.len());
             return Err(ErrorKind::LengthsDisagree { owner, lens: bs, bs: requests }.into());
         }
-        Ok(Shape { bs, seq_lens: call.seq_lens.to_vec(), total_tokens: call.seq_lens.iter().sum() })
+        Ok(())
     }
 
     fn owner(&self, walk: &str) -> String {
         format!("{}.{walk}", self.parts.name)
     }
 
-    fn bucket(&self, walk: &str, dims: Dims) -> Result<BucketIx, Miss> {
-        let found = self.parts.whole.walk(walk, None).ok_or(Miss::NoBuckets)?;
+    fn bucket(&self, walk: &str, key: Option<&KeyInfo>, dims: Dims) -> Result<BucketIx, Miss> {
+        let found = self.parts.whole.walk(walk, key).ok_or(Miss::NoBuckets)?;
         if self.eager_only {
             return Err(Miss::Forced);
         }
         self.parts.whole.select_bucket(found, dims.bs, dims.tokens)
     }
 
-    fn replay(
-        &mut self,
-        bucket: BucketIx,
-        shape: &Shape,
-        call: &NodeCall<'_, B>,
-    ) -> Result<NamedResults<'_, B>> {
+    fn replay(&mut self, bucket: BucketIx, call: &NodeCall<'_, B>) -> Result<NamedResults<'_, B>> {
         let NodeParts { node, steps, whole, .. } = &mut self.parts;
+        let Scratch { shape, rows } = &mut self.scratch;
         let forward = whole.forward(bucket)?;
         let requests = StepRequests { requests: call.requests, seq_lens: call.seq_lens };
         let step = steps.declare(|step| node.declare_step(forward.schema.name, &requests, step))?.admit()?;
         let lease = whole.lease_slot(bucket, call.slot)?;
-        let rows = whole.step_rows(&lease, call.requests)?;
+        whole.step_rows_into(&lease, call.requests, rows)?;
         let padded = whole.key(bucket).map(|k| Dims { bs: k.bs, tokens: k.tokens })?;
-        let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: shape.bs, padded };
+        whole.wait_for_slot(&lease)?;
+        let cx = StepContext { slot: lease.slot(), rows, real_bs: shape.bs, padded, captured: true };
         let step = step.plan(&cx)?;
         let staged = whole.stage(lease, shape, call.inputs, &step)?;
         let out = whole.replay(staged, shape)?;
@@ -149,10 +170,17 @@ impl<B: Backend> NodeRunner<B> {
         Ok(out)
     }
 
-    fn eager(&mut self, walk: &str, shape: &Shape, call: &NodeCall<'_, B>) -> Result<NamedResults<'_, B>> {
+    fn eager(
+        &mut self,
+        walk: &str,
+        key: Option<&KeyInfo>,
+        call: &NodeCall<'_, B>,
+    ) -> Result<NamedResults<'_, B>> {
         let owner = self.owner(walk);
-        let NodeParts { node, steps, forwards, statics, resources, .. } = &mut self.parts;
-        let Some(forward) = forwards.iter().find(|f| f.walks.contains(&walk)) else {
+        let shape = &self.scratch.shape;
+        let NodeParts { node, steps, forwards, statics, resources, whole, .. } = &mut self.parts;
+        let keyed = key.and_then(|key| whole.forward_of(walk, key));
+        let Some(forward) = keyed.or_else(|| forwards.iter().find(|f| f.walks.contains(&walk))) else {
             let known = self.walks().collect::<Vec<_>>().join(", ");
             let owner = self.parts.name.into();
             return Err(ErrorKind::UnknownName { owner, what: "walk", got: walk.into(), known }.into());
@@ -161,7 +189,8 @@ impl<B: Backend> NodeRunner<B> {
         let requests = StepRequests { requests: call.requests, seq_lens: call.seq_lens };
         let step = steps.declare(|step| node.declare_step(forward.schema.name, &requests, step))?.admit()?;
         let rows: Vec<Row> = call.requests.iter().map(|r| Row::Request(*r)).collect();
-        let cx = StepContext { slot: 0, rows: &rows, real_bs: shape.bs, padded: shape.dims() };
+        let cx =
+            StepContext { slot: 0, rows: &rows, real_bs: shape.bs, padded: shape.dims(), captured: false };
         let mut step = step.plan(&cx)?;
         let eager = EagerCall {
             device: &self.device,
@@ -192,6 +221,11 @@ impl<B: Backend> NodeRunner<B> {
     /// The walks that the node knows.
     pub fn walks(&self) -> impl Iterator<Item = &'static str> {
         self.parts.forwards.iter().flat_map(|f| f.walks.iter().copied())
+    }
+
+    /// Copies of the node's static buffers: steps that use them in turn (`NodeCall::slot`) are staged while others run.
+    pub fn slots(&self) -> usize {
+        self.parts.whole.slots()
     }
 
     /// Its captured whole forwards, for an engine that leases, stages and replays by itself.

@@ -64,8 +64,11 @@ impl fmt::Debug for On {
     }
 }
 
+/// `None` when it has no instance.
+type Started<B> = Result<Option<Box<dyn PendingRegion<B>>>>;
+
 struct RegionTable<B: Backend> {
-    start: fn(&mut Loader<'_, B>, &'static str) -> Result<Option<Box<dyn PendingRegion<B>>>>,
+    start: fn(&mut Loader<'_, B>, &'static str) -> Started<B>,
 }
 
 /// A function that makes the instances of a hand-written region.
@@ -196,12 +199,12 @@ impl Registry {
         })
     }
 
-    /// Starts a region on backend `B`; `None` when it has no instance.
+    /// Starts a region on backend `B`.
     pub(crate) fn start_region<B: Backend>(
         &self,
         entry: &'static RegionEntry,
         loader: &mut Loader<'_, B>,
-    ) -> Result<Option<Box<dyn PendingRegion<B>>>> {
+    ) -> Started<B> {
         let name = (entry.schema.node, entry.schema.name);
         let extra = self.extra.iter().filter(|x| x.region == name).map(|x| &x.on);
         let tables: Vec<&'static On> = entry.on.iter().chain(extra).collect();
@@ -243,8 +246,38 @@ fn not_on<B: Backend>(
 
 /// Once per plugin crate, at its root: the backends that its generic regions and nodes are registered for.
 ///
-/// ```ignore
-/// graph_core::backends!(graph_host::Host, #[cfg(feature = "cuda")] graph_cuda::Cuda);
+/// ```
+/// # use std::{marker::PhantomData, sync::Arc};
+/// # use graph_core::{Backend, Cx, LoadCx, PiecewiseRegion, Region, Registry, Result, Submodule};
+/// // With a second one: `backends!(graph_host::Host, #[cfg(feature = "cuda")] graph_cuda::Cuda)`.
+/// graph_core::backends!(graph_host::Host);
+///
+/// #[derive(PiecewiseRegion)]
+/// #[region(node = "toy", name = "nothing", packed(total_tokens = [16]))]
+/// struct Nothing<B: Backend> {
+///     backend: PhantomData<B>,
+/// }
+/// # struct Model;
+/// # impl<B: Backend> Submodule<B> for Model {
+/// #     fn load(_: &LoadCx<'_, B>) -> Result<Self> {
+/// #         Ok(Model)
+/// #     }
+/// # }
+/// # impl<B: Backend> Region for Nothing<B> {
+/// #     type Submodule = Model;
+/// #     fn instances(_: &Arc<Model>) -> Vec<Arc<Self>> {
+/// #         vec![]
+/// #     }
+/// #     fn forward(&self, _: &mut Cx<'_, B>, _: &NothingInputs<'_, B>, _: &NothingOutputs<'_, B>) -> Result<()> {
+/// #         Ok(())
+/// #     }
+/// # }
+///
+/// fn main() {
+///     let registry = Registry::collect().unwrap();
+///     let backends: Vec<_> = registry.regions()[0].on.iter().map(|on| on.backend()).collect();
+///     assert_eq!(backends, ["host"]);
+/// }
 /// ```
 #[macro_export]
 macro_rules! backends {
@@ -264,18 +297,57 @@ macro_rules! backends {
 
 /// Registers a node: its name, its type, its named forwards, and, for a type that is not generic, its backend.
 ///
-/// ```ignore
-/// graph_core::register_node!("llama", LlamaNode<B>, FORWARDS);
-/// graph_core::register_node!("digits", Digits, FORWARDS, on = graph_host::Host);
+/// ```
+/// # use std::{marker::PhantomData, sync::Arc};
+/// # use graph_core::{Backend, BindCx, CallInputs, Cx, Forward, Node, NoModel, Registry, Result, Schema, Shape, Statics};
+/// use graph_host::Host;
+///
+/// graph_core::backends!(Host);
+///
+/// struct Llama<B>(PhantomData<B>);
+/// struct Digits;
+/// # impl<B: Backend> Node<B> for Llama<B> {
+/// #     type Submodule = NoModel;
+/// #     fn make_static_inputs(_: &NoModel, _: &str, _: &Shape, _: &mut Statics) {}
+/// #     fn bind(_: Arc<NoModel>, _: &mut BindCx<'_, B>) -> Result<Self> {
+/// #         Ok(Llama(PhantomData))
+/// #     }
+/// #     fn forward(&mut self, _: &str, _: &mut Cx<'_, B>, _: &CallInputs<'_, B>) -> Result<()> {
+/// #         Ok(())
+/// #     }
+/// # }
+/// # impl Node<Host> for Digits {
+/// #     type Submodule = NoModel;
+/// #     fn make_static_inputs(_: &NoModel, _: &str, _: &Shape, _: &mut Statics) {}
+/// #     fn bind(_: Arc<NoModel>, _: &mut BindCx<'_, Host>) -> Result<Self> {
+/// #         Ok(Digits)
+/// #     }
+/// #     fn forward(&mut self, _: &str, _: &mut Cx<'_, Host>, _: &CallInputs<'_, Host>) -> Result<()> {
+/// #         Ok(())
+/// #     }
+/// # }
+/// const DECODE: Schema = Schema::new("llama", "decode", "", &[], &[]);
+/// const FORWARDS: &[Forward] = &[Forward { schema: DECODE, walks: &["decode"], resources: &[] }];
+/// graph_core::register_node!("llama", Llama<B>, FORWARDS);
+/// graph_core::register_node!("digits", Digits, &[], on = Host);
+///
+/// fn main() {
+///     let registry = Registry::collect().unwrap();
+///     assert_eq!(registry.nodes().iter().map(|n| n.name).collect::<Vec<_>>(), ["digits", "llama"]);
+/// }
 /// ```
 #[macro_export]
 macro_rules! register_node {
     ($name:literal, $node:ident<B>, $forwards:expr) => {
         const _: () = {
             type NodeOf<B> = $node<B>;
-            $crate::register_node!(@submit $name, $forwards,
-                crate::graph_core_backends_must_be_called_at_the_crate_root!(node NodeOf));
+            $crate::register_node!(@in crate, $name, $forwards, NodeOf);
         };
+    };
+    // `crate` is the caller's on purpose: its `backends!` has put the list there.
+    (@in $caller:tt, $name:literal, $forwards:expr, $node:ident) => {
+        $crate::register_node!(@submit $name, $forwards,
+            $caller::graph_core_backends_must_be_called_at_the_crate_root!(node $node));
     };
     ($name:literal, $node:ty, $forwards:expr, on = $backend:ty) => {
         $crate::register_node!(@submit $name, $forwards, &[$crate::On::node::<$backend, $node>()]);

@@ -23,13 +23,21 @@ pub enum Row {
 }
 
 /// The rows of a bucket of `bs` rows on `slot`: the requests, then padding.
-pub(crate) fn padded_rows(owner: &str, slot: usize, bs: usize, requests: &[RequestId]) -> Result<Vec<Row>> {
+pub(crate) fn padded_rows(
+    owner: &str,
+    slot: usize,
+    bs: usize,
+    requests: &[RequestId],
+    into: &mut Vec<Row>,
+) -> Result<()> {
     if requests.len() > bs {
         let (owner, got) = (owner.into(), requests.len());
         return Err(ErrorKind::BeyondBucket { owner, what: "requests", got, most: bs }.into());
     }
     let padding = (requests.len()..bs).map(|row| Row::Padding { slot, row });
-    Ok(requests.iter().map(|r| Row::Request(*r)).chain(padding).collect())
+    into.clear();
+    into.extend(requests.iter().map(|r| Row::Request(*r)).chain(padding));
+    Ok(())
 }
 
 /// What the engine says about a call besides its inputs.

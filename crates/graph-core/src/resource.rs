@@ -38,8 +38,9 @@ pub trait Resource<B: Backend>: Any + Send {
         Ok(())
     }
 
-    /// Closes the claims: allocates what was claimed, for every slot.
-    fn allocate(&mut self, _device: &B, _slots: usize) -> Result<()> {
+    /// Closes the claims: allocates what was claimed, for every slot. `stream` is the engine's: what is issued on it
+    /// comes before every launch.
+    fn allocate(&mut self, _device: &B, _stream: &B::Stream, _slots: usize) -> Result<()> {
         Ok(())
     }
 
@@ -55,8 +56,15 @@ pub trait Resource<B: Backend>: Any + Send {
     /// Reserves what a step needs, or says what is missing and changes nothing.
     fn admit(&mut self, step: &ResourceStep<'_>) -> Result<AdmitOutcome>;
 
-    /// Works out the planned inputs of an admitted step for its slot.
-    fn plan(&mut self, step: &ResourceStep<'_>, cx: &StepContext<'_>) -> Result<()>;
+    /// Works out the planned inputs of an admitted step for its slot. Everything that the step touches is admitted by
+    /// now, and `dependencies` gives the resources that this one depends on. Where a graph will be replayed, the last
+    /// one on that slot of its executor is done; graphs on other slots may still run.
+    fn plan(
+        &mut self,
+        step: &ResourceStep<'_>,
+        cx: &StepContext<'_>,
+        dependencies: Dependencies<'_, B>,
+    ) -> Result<()>;
 
     /// A planned input, as [`plan`](Resource::plan) left it for that slot.
     fn planned(&self, slot: usize, input: usize) -> Source<'_, B>;
@@ -93,6 +101,33 @@ pub struct ResourceStep<'s> {
     pub segments: &'s [Segment],
 }
 
+/// The resources that one depends on, while it plans.
+pub struct Dependencies<'d, B: Backend> {
+    pub(crate) owner: &'static str,
+    pub(crate) names: &'static [&'static str],
+    /// All that come earlier in dependency order.
+    pub(crate) earlier: &'d [Box<dyn Resource<B>>],
+}
+
+impl<B: Backend> Clone for Dependencies<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<B: Backend> Copy for Dependencies<'_, B> {}
+
+impl<'d, B: Backend> Dependencies<'d, B> {
+    /// The dependency of a type; an error for one that [`depends_on`](Resource::depends_on) does not name.
+    pub fn get<T: Resource<B>>(&self) -> Result<&'d T> {
+        let named = self.earlier.iter().filter(|r| self.names.contains(&r.name()));
+        let found = named.into_iter().find_map(|r| (&**r as &dyn Any).downcast_ref());
+        found.ok_or_else(|| {
+            let rust_type = std::any::type_name::<T>();
+            ErrorKind::NoDependency { resource: self.owner, rust_type }.into()
+        })
+    }
+}
+
 /// Where a step runs.
 #[derive(Clone, Copy, Debug)]
 pub struct StepContext<'s> {
@@ -104,6 +139,8 @@ pub struct StepContext<'s> {
     pub real_bs: usize,
     /// The shape that runs: the bucket's, or the exact one of an eager call.
     pub padded: crate::Dims,
+    /// Whether a captured graph of that shape will be replayed; otherwise the forward runs eagerly.
+    pub captured: bool,
 }
 
 /// What [`Resource::admit`] says.
@@ -121,6 +158,17 @@ pub enum AdmitOutcome {
         /// For which of its streams.
         label: Label,
     },
+    /// A stream would become longer than any stream may be: it will never fit, however many pages come free.
+    TooLong {
+        /// Tokens that it would have.
+        tokens: usize,
+        /// Tokens that a stream may have.
+        most: usize,
+        /// The request.
+        request: RequestId,
+        /// Which of its streams.
+        label: Label,
+    },
     /// A request is not ready for this step.
     NotReady {
         /// The request.
@@ -134,6 +182,9 @@ impl std::fmt::Display for AdmitOutcome {
             AdmitOutcome::Admitted => f.write_str("admitted"),
             AdmitOutcome::PagesShort { pages, request, label } => {
                 write!(f, "{pages} page(s) short for request {} ({label})", request.0)
+            }
+            AdmitOutcome::TooLong { tokens, most, request, label } => {
+                write!(f, "request {} ({label}) would have {tokens} tokens, at most {most}", request.0)
             }
             AdmitOutcome::NotReady { request } => write!(f, "request {} is not ready", request.0),
         }

@@ -30,6 +30,8 @@ pub struct Runner<R: Region> {
     slot: usize,
     strict: bool,
     eager_only: bool,
+    /// Storage that steps use again.
+    rows: Vec<Row>,
 }
 
 impl<R: Region> Runner<R> {
@@ -93,8 +95,10 @@ impl<R: Region> Runner<R> {
         let step = steps.declare(|step| region.declare_step(&call, step))?.admit()?;
         let lease = early.map_or_else(|| self.executor.lease(bucket, self.slot), Ok)?;
         let padded = self.executor.buckets[bucket.index()].layout.dims;
-        let rows = padded_rows(&self.executor.owner, lease.slot(), padded.bs, requests)?;
-        let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: real.bs, padded };
+        let rows = &mut self.rows;
+        padded_rows(&self.executor.owner, lease.slot(), padded.bs, requests, rows)?;
+        self.executor.wait_for(lease.slot())?;
+        let cx = StepContext { slot: lease.slot(), rows, real_bs: real.bs, padded, captured: true };
         let step = step.plan(&cx)?;
 
         let mut sources: SmallVec<[Source<'_, R::Backend>; 16]> = sources.as_ref().iter().copied().collect();
@@ -171,7 +175,7 @@ impl<R: Region> Runner<R> {
             Some((requests, steps)) => {
                 let declared = StepRequests { requests, seq_lens: &call.shape.seq_lens };
                 let step = steps.declare(|step| self.region.declare_step(&declared, step))?.admit()?;
-                let cx = StepContext { slot: 0, rows: &rows, real_bs: bs, padded: dims };
+                let cx = StepContext { slot: 0, rows: &rows, real_bs: bs, padded: dims, captured: false };
                 let mut step = step.plan(&cx)?;
                 let planned = call.upload_planned(&step, self.region.resources())?;
                 let outs = call.run(face, sources, &planned, Some(step.inside()))?;
@@ -214,7 +218,10 @@ impl<R: Region> Runner<R> {
 
     /// Whose each row of a call in `bucket` is: the requests, then padding of the slot that the next call uses.
     pub fn step_rows(&self, bucket: Dims, requests: &[RequestId]) -> Result<Vec<Row>> {
-        padded_rows(&self.executor.owner, self.slot % self.executor.slots.len(), bucket.bs, requests)
+        let (owner, slot) = (&self.executor.owner, self.slot % self.executor.slots.len());
+        let mut rows = Vec::new();
+        padded_rows(owner, slot, bucket.bs, requests, &mut rows)?;
+        Ok(rows)
     }
 
     /// A copy of its counters.
@@ -352,6 +359,7 @@ impl<R: Region> PendingRegion<R::Backend> for PendingRunners<R> {
                 slot: 0,
                 strict,
                 eager_only: false,
+                rows: Vec::new(),
             });
         }
         into.insert(self.schema.full_name(), runners);

@@ -49,6 +49,14 @@ impl<'a, B: Backend> Source<'a, B> {
         &self.dims[..self.rank]
     }
 
+    /// Its values, where they are on the host and of this element.
+    pub fn values<T: Element>(&self) -> Option<&'a [T]> {
+        match self.at {
+            At::Host(bytes) if self.elem == T::ELEM => bytemuck::try_cast_slice(bytes).ok(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn of_view(v: AnyView<'a, B>) -> Self {
         Source {
             at: At::Device { buffer: v.buffer, offset: v.offset },
@@ -69,6 +77,11 @@ impl<'a, B: Backend> Source<'a, B> {
     pub fn host<T: Element, const R: usize>(input: &'a impl HostInput<T, R>) -> Self {
         let (data, dims) = input.data();
         Source::new::<T, R>(At::Host(bytemuck::cast_slice(data)), dims)
+    }
+
+    /// Host data of rank 1 that outlives the call, such as a planned input of a resource.
+    pub fn slice<T: Element>(data: &'a [T]) -> Self {
+        Source::new::<T, 1>(At::Host(bytemuck::cast_slice(data)), [data.len()])
     }
 
     /// Whatever a device-side input takes.

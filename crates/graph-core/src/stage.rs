@@ -22,7 +22,7 @@ impl<B: Backend> Executor<B> {
         if lease.token.executor != self.id {
             return Err(ErrorKind::ForeignLease { owner: self.owner.clone() }.into());
         }
-        let layout = &self.buckets[lease.token.bucket.index()].layout;
+        let layout = &self.buckets[lease.token.local.index()].layout;
         let slot = &self.slots[lease.token.slot];
         check_sources(&self.owner, &self.inputs, real, rows, sources)?;
         for (i, most) in layout.in_rows.iter().enumerate() {
@@ -37,7 +37,7 @@ impl<B: Backend> Executor<B> {
                 return Err(self.input_held(i, lease.token.slot, &sources[i].at, slot));
             }
         }
-        self.wait_for(slot, lease.token.slot)?;
+        self.wait_for(lease.token.slot)?;
         let pinned = B::pinned_bytes(&slot.pinned);
         // SAFETY: the block part is `block_bytes` long at the least. The lease is the only one on this slot, so no
         // other thread writes it, and the last graph on this slot is done, so the device does not read it. The
@@ -75,13 +75,20 @@ impl<B: Backend> Executor<B> {
         Ok(lease.into_state())
     }
 
-    /// The completion word says that the slot's last graph is done; only when it does not is the driver asked.
+    /// The completion word says that the slot's last graph is done; only when it does not is the driver asked. Graphs on
+    /// other slots may still run afterwards.
     #[inline]
-    fn wait_for(&self, slot: &Slot<B>, index: usize) -> Result<()> {
-        if slot.is_done() {
-            return Ok(());
+    pub(crate) fn wait_for(&self, index: usize) -> Result<()> {
+        match self.slots[index].is_done() {
+            true => Ok(()),
+            false => self.wait(index),
         }
-        B::synchronize(&self.stream)?;
+    }
+
+    #[cold]
+    fn wait(&self, index: usize) -> Result<()> {
+        let slot = &self.slots[index];
+        B::await_signal(&self.stream, (&slot.pinned, slot.done_at), slot.sequence)?;
         match slot.is_done() {
             true => Ok(()),
             false => Err(ErrorKind::NeverCompleted { owner: self.owner.clone(), slot: index }.into()),

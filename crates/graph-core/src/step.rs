@@ -5,8 +5,8 @@
 use std::{fmt, marker::PhantomData, ops::Range};
 
 use crate::{
-    AdmitOutcome, Backend, ErrorKind, Options, RequestId, Resource, ResourceStep, Resources, Result, Row,
-    Shape, Source, StepContext,
+    AdmitOutcome, Backend, Dependencies, ErrorKind, Options, RequestId, Resource, ResourceStep, Resources,
+    Result, Row, Shape, Source, StepContext,
 };
 
 /// Which stream of a request a segment continues: one KV sequence per label, such as the two of a guidance step.
@@ -220,8 +220,8 @@ impl<B: Backend> Steps<B> {
     }
 
     /// Closes the claims.
-    pub(crate) fn allocate(&mut self, device: &B, slots: usize) -> Result<()> {
-        self.resources.iter_mut().try_for_each(|r| r.allocate(device, slots))
+    pub(crate) fn allocate(&mut self, device: &B, stream: &B::Stream, slots: usize) -> Result<()> {
+        self.resources.iter_mut().try_for_each(|r| r.allocate(device, stream, slots))
     }
 
     pub(crate) fn validate_capture(&self, stream: &B::Stream) -> Result<()> {
@@ -284,7 +284,10 @@ impl<'s, B: Backend> Step<'s, B, Admitted> {
         let Inner { steps, declared, .. } = &mut self.inner;
         for i in 0..declared.parts.len() {
             let (order, part) = declared.part(i);
-            steps.resources[order].plan(&part, cx)?;
+            let (earlier, rest) = steps.resources.split_at_mut(order);
+            let resource = &mut rest[0];
+            let dependencies = Dependencies { owner: resource.name(), names: resource.depends_on(), earlier };
+            resource.plan(&part, cx, dependencies)?;
         }
         Ok(Step { inner: self.inner, state: PhantomData })
     }

@@ -93,11 +93,8 @@ impl<B: Backend> WholeRunner<B> {
     /// How large a batch of a walk a scheduler should form: the largest captured size of the configurations that cap
     /// it; `None` for no cap. A capture that failed lowers it (difference 13).
     pub fn max_batch_size_for(&self, walk: &str) -> Option<usize> {
-        let serves = |c: &dyn CudaGraphConfig| {
-            c.caps_eager_batch_size()
-                && (c.capture_graph_walk() == walk || c.replay_graph_walks().iter().any(|w| w == walk))
-        };
-        let capped = self.buckets.iter().filter(|b| serves(&*self.configs[b.config]));
+        let caps = |c: &dyn CudaGraphConfig| c.caps_eager_batch_size() && serves(c, walk);
+        let capped = self.buckets.iter().filter(|b| caps(&*self.configs[b.config]));
         capped.map(|b| b.key.bs).max()
     }
 
@@ -106,7 +103,7 @@ impl<B: Backend> WholeRunner<B> {
     pub fn lease_slot(&self, bucket: BucketIx, slot: usize) -> Result<SlotLease<B>> {
         let b = self.bucket(bucket)?;
         let mut lease = self.executors[b.config].lease(b.local, slot)?;
-        lease.token.whole = bucket;
+        lease.token.bucket = bucket;
         Ok(lease)
     }
 
@@ -118,7 +115,33 @@ impl<B: Backend> WholeRunner<B> {
 
     /// Whose each row of a leased step is: the requests, then padding.
     pub fn step_rows<S>(&self, lease: &SlotLease<B, S>, requests: &[RequestId]) -> Result<Vec<Row>> {
-        padded_rows(self.node, lease.slot(), self.key(lease.token.whole)?.bs, requests)
+        let mut rows = Vec::new();
+        self.step_rows_into(lease, requests, &mut rows)?;
+        Ok(rows)
+    }
+
+    /// The same into storage that is used again.
+    pub(crate) fn step_rows_into<S>(
+        &self,
+        lease: &SlotLease<B, S>,
+        requests: &[RequestId],
+        into: &mut Vec<Row>,
+    ) -> Result<()> {
+        padded_rows(self.node, lease.slot(), self.key(lease.token.bucket)?.bs, requests, into)
+    }
+
+    /// Waits until the last graph that was launched on a leased slot is done. Graphs on other slots may still run.
+    pub fn wait_for_slot<S>(&self, lease: &SlotLease<B, S>) -> Result<()> {
+        let executor = &self.executors[self.bucket(lease.token.bucket)?.config];
+        match lease.token.executor == executor.id {
+            true => executor.wait_for(lease.slot()),
+            false => Err(ErrorKind::ForeignLease { owner: executor.owner.clone() }.into()),
+        }
+    }
+
+    /// Copies of the static buffers; 1 where nothing is captured.
+    pub fn slots(&self) -> usize {
+        self.executors.iter().map(|e| e.slots.len()).max().unwrap_or(1)
     }
 
     /// Writes the inputs of a step, its planned inputs, and all padding. `inputs` are by name, in any order, each once.
@@ -129,7 +152,7 @@ impl<B: Backend> WholeRunner<B> {
         inputs: &[(&str, Source<'_, B>)],
         step: &Step<'_, B, Planned>,
     ) -> Result<SlotLease<B, Staged>> {
-        let config = self.bucket(lease.token.whole)?.config;
+        let config = self.bucket(lease.token.bucket)?.config;
         let executor = &mut self.executors[config];
         let mut sources = in_order(executor.schema, inputs)?;
         self.sizes.clear();
@@ -148,7 +171,7 @@ impl<B: Backend> WholeRunner<B> {
 
     /// Launches the graph of a staged step.
     pub fn replay(&mut self, lease: SlotLease<B, Staged>, shape: &Shape) -> Result<NamedResults<'_, B>> {
-        let config = self.bucket(lease.token.whole)?.config;
+        let config = self.bucket(lease.token.bucket)?.config;
         let executor = &mut self.executors[config];
         if lease.token.executor != executor.id {
             return Err(ErrorKind::ForeignLease { owner: executor.owner.clone() }.into());
@@ -168,15 +191,26 @@ impl<B: Backend> WholeRunner<B> {
         Ok(self.forwards[self.bucket(bucket)?.config])
     }
 
-    /// Counts an eager call of a walk.
-    pub(crate) fn count_eager(&self, walk: &str, reason: Miss) {
-        let serves = |c: &dyn CudaGraphConfig| {
-            c.capture_graph_walk() == walk || c.replay_graph_walks().iter().any(|w| w == walk)
-        };
-        if let Some(i) = self.configs.iter().position(|c| serves(&**c)) {
+    /// The forward that is captured for a walk with this key, whether or not a capture succeeded.
+    pub(crate) fn forward_of(&self, walk: &str, key: &KeyInfo) -> Option<&'static Forward> {
+        let config =
+            self.configs.iter().position(|c| serves(&**c, walk) && c.additional_key_info() == Some(key));
+        config.map(|i| self.forwards[i])
+    }
+
+    /// Counts an eager call of a walk, for the configuration with its key if there is one.
+    pub(crate) fn count_eager(&self, walk: &str, key: Option<&KeyInfo>, reason: Miss) {
+        let mut serving = (0..self.configs.len()).filter(|i| serves(&*self.configs[*i], walk));
+        let keyed = serving.clone().find(|i| self.configs[*i].additional_key_info() == key);
+        if let Some(i) = keyed.or_else(|| serving.next()) {
             self.executors[i].stats.count_eager(reason);
         }
     }
+}
+
+/// Whether a configuration's captures may be replayed for a walk.
+fn serves(config: &dyn CudaGraphConfig, walk: &str) -> bool {
+    config.capture_graph_walk() == walk || config.replay_graph_walks().iter().any(|w| w == walk)
 }
 
 /// A node's named forward as something to capture.
@@ -285,7 +319,8 @@ impl PendingWhole {
         }
         let mut next = vec![0; builds.len()];
         let mut buckets = Vec::new();
-        let mut groups: Vec<(Cow<'static, str>, Option<KeyInfo>, Vec<(BucketIx, Dims, bool)>)> = Vec::new();
+        type Filed = Vec<(BucketIx, Dims, bool)>;
+        let mut groups: Vec<(Cow<'static, str>, Option<KeyInfo>, Filed)> = Vec::new();
         for planned in &self.plan {
             let config = planned.config;
             let Forward { schema, resources, .. } = self.forwards[config];

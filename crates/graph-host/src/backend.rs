@@ -38,8 +38,7 @@ unsafe impl Backend for Host {
     fn synchronize(stream: &Stream) -> Result<()> {
         stream.device().enter(Call::Synchronize, Call::Synchronize.name())?;
         stream.device().not_capturing(Call::Synchronize.name(), Some(stream))?;
-        stream.host_waits();
-        Ok(())
+        stream.host_waits()
     }
     fn record_event(stream: &Stream) -> Result<Event> {
         stream.record_event()
@@ -69,6 +68,12 @@ unsafe impl Backend for Host {
     }
     fn signal(stream: &Stream, src: (&Buffer, usize), dst: (&Pinned, usize)) -> Result<()> {
         stream.signal(src, dst)
+    }
+
+    fn await_signal(stream: &Stream, word: (&Pinned, usize), value: u32) -> Result<()> {
+        stream.device().enter(Call::Synchronize, Call::Synchronize.name())?;
+        stream.device().not_capturing(Call::Synchronize.name(), Some(stream))?;
+        stream.device().host_awaits(word.0, word.1, value)
     }
 
     fn begin_capture(stream: &Stream) -> Result<()> {

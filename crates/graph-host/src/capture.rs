@@ -1,6 +1,7 @@
 //! Capture: what is recorded, and CUDA's rules about it.
 
 use std::{
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,11 +22,29 @@ use crate::{
 };
 
 /// What a capture recorded, before [`instantiate`](graph_core::Backend::instantiate).
+///
+/// ```
+/// use graph_core::Backend;
+/// use graph_host::{Captured, Host};
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// Host::begin_capture(&stream)?;
+/// stream.callback("note", || {})?;
+/// let captured: Captured = Host::end_capture(&stream)?;
+/// assert_eq!(Host::operations(&captured), ["note"]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Captured {
     pub(crate) host: Host,
     pub(crate) nodes: Vec<Node>,
     /// The stream that began the capture.
     pub(crate) origin: u64,
+}
+
+impl fmt::Debug for Captured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.nodes.iter().map(|node| node.label.name)).finish()
+    }
 }
 
 /// A recorded operation.
@@ -106,20 +125,24 @@ impl Capture {
 
 impl Control {
     fn of(&mut self, stream: u64) -> Option<&mut Capture> {
-        self.captures.iter_mut().find(|c| c.lanes.iter().any(|lane| lane.stream == stream))
+        self.position(stream).map(|i| &mut self.captures[i])
     }
 
     fn by_id(&mut self, id: u64) -> Option<&mut Capture> {
         self.captures.iter_mut().find(|c| c.id == id)
     }
 
+    /// The capture that a stream is in, by position.
+    fn position(&self, stream: u64) -> Option<usize> {
+        self.captures.iter().position(|c| c.lanes.iter().any(|lane| lane.stream == stream))
+    }
+
     /// Takes a capture out; its streams are usable again.
-    fn take(&mut self, device: &Device, id: u64) -> Option<Capture> {
-        let i = self.captures.iter().position(|c| c.id == id)?;
+    fn take(&mut self, device: &Device, i: usize) -> Capture {
         let capture = self.captures.remove(i);
         capture.lanes.iter().for_each(|lane| lane.capturing.store(false, Ordering::Release));
         device.capturing.store(self.captures.len(), Ordering::Release);
-        Some(capture)
+        capture
     }
 }
 
@@ -162,8 +185,8 @@ impl Device {
     pub(crate) fn abandon(&self, stream: u64) {
         let capture = {
             let mut control = self.control();
-            let id = control.of(stream).filter(|c| c.origin() == stream).map(|c| c.id);
-            id.and_then(|id| control.take(self, id))
+            let i = control.position(stream).filter(|i| control.captures[*i].origin() == stream);
+            i.map(|i| control.take(self, i))
         };
         drop(capture);
         self.settle();
@@ -191,9 +214,10 @@ impl Stream {
         let capture = {
             let mut control = device.control();
             let unmatched = |detail: &str| Err(codes::error(call, STREAM_CAPTURE_UNMATCHED, detail));
-            let Some(capture) = control.of(self.id()) else {
+            let Some(i) = control.position(self.id()) else {
                 return entered.and(unmatched("the stream does not capture"));
             };
+            let capture = &control.captures[i];
             if capture.origin() != self.id() {
                 return unmatched("another stream began the capture that this one joined");
             }
@@ -204,10 +228,9 @@ impl Stream {
                     "another thread began the capture",
                 ));
             }
-            let id = capture.id;
-            control.take(device, id)
+            control.take(device, i)
         };
-        let ended = capture.map_or_else(|| unreachable!(), |capture| self.captured(call, capture));
+        let ended = self.captured(call, capture);
         device.settle();
         entered.and(ended)
     }

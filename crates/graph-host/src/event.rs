@@ -6,7 +6,23 @@ use graph_core::Result;
 
 use crate::{Host, Stream, codes, hooks::Call};
 
-/// A point in a stream.
+/// A point in a stream: what another stream waits for, and, inside a capture, what forks and joins.
+///
+/// ```
+/// use graph_core::Backend;
+/// use graph_host::Host;
+/// let host = Host::new();
+/// let (main, side) = (host.stream()?, host.stream()?);
+/// Host::begin_capture(&main)?;
+/// Host::wait_event(&side, &Host::record_event(&main)?)?; // fork
+/// side.callback("on the side", || {})?;
+/// Host::wait_event(&main, &Host::record_event(&side)?)?; // join
+/// assert_eq!(Host::operations(&Host::end_capture(&main)?), ["on the side"]);
+///
+/// let outside = Host::record_event(&main)?;
+/// assert!(outside.query()?);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Event {
     pub(crate) host: Host,
     pub(crate) at: At,
@@ -27,10 +43,10 @@ impl Event {
     /// 907 for an event that a capture recorded, which breaks the capture; 900 on a thread that captures.
     pub fn synchronize(&self) -> Result<()> {
         self.host_side("event synchronize")?;
-        if let At::Past { clock } = self.at {
-            self.host.0.timeline.host_waits(clock);
+        match self.at {
+            At::Past { clock } => self.host.0.host_waits(clock),
+            At::Captured { .. } => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether the stream has passed the event: always, on this backend, where the question is permitted.

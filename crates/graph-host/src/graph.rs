@@ -23,6 +23,20 @@ use crate::{
 pub(crate) type Body = Box<dyn Fn(&mut Turn<'_>) + Send>;
 
 /// An executable graph. It owns the memory that its operations recorded, so their addresses never move (invariant 3).
+///
+/// ```
+/// use graph_core::Backend;
+/// use graph_host::Host;
+/// let host = Host::new();
+/// let (stream, buffer) = (host.stream()?, host.alloc(16)?);
+/// Host::begin_capture(&stream)?;
+/// Host::zero(&stream, &buffer, 0, 16)?;
+/// let graph = host.instantiate(Host::end_capture(&stream)?)?;
+/// drop(buffer); // the graph has it
+/// assert!(graph.operations().eq(["zero"]));
+/// Host::launch(&graph, &stream)?;
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Graph {
     host: Host,
     /// There until the drop.

@@ -156,6 +156,22 @@ impl Host {
 
     /// The call after `n` more calls of any kind fails with this code, once: the way to fail every call of a program
     /// in turn.
+    ///
+    /// ```
+    /// use graph_core::Backend;
+    /// use graph_host::{Host, codes};
+    /// let program = |host: &Host| Host::synchronize(&host.stream()?);
+    /// let mut failed = 0;
+    /// loop {
+    ///     let host = Host::new();
+    ///     host.fail_after(failed, codes::OUT_OF_MEMORY);
+    ///     if program(&host).is_ok() {
+    ///         break;
+    ///     }
+    ///     failed += 1;
+    /// }
+    /// assert_eq!(failed, 2, "it makes two calls");
+    /// ```
     pub fn fail_after(&self, n: u64, code: u32) {
         self.arm(Failure { call: None, left: n, code });
     }
@@ -170,6 +186,21 @@ impl Host {
 
     /// In the next graph that has more than `n` operations of this name, operation `n` of them (counted from 0) does
     /// nothing, although it is still listed: what a comparison must find.
+    ///
+    /// ```
+    /// use graph_core::{Backend, Tensor};
+    /// use graph_host::Host;
+    /// let host = Host::new();
+    /// let stream = host.stream()?;
+    /// let t = Tensor::<Host, i32, 1>::from_slice(&host, &stream, &[7], [1])?;
+    /// host.corrupt_operation("zero", 0);
+    /// Host::begin_capture(&stream)?;
+    /// Host::zero(&stream, t.view().buffer(), 0, 4)?;
+    /// let graph = host.instantiate(Host::end_capture(&stream)?)?;
+    /// Host::launch(&graph, &stream)?;
+    /// assert_eq!(t.to_vec(&stream)?, [7]);
+    /// # Ok::<(), graph_core::Error>(())
+    /// ```
     pub fn corrupt_operation(&self, name: impl Into<String>, n: usize) {
         let mut armed = self.0.hooks.corruption.lock().unwrap_or_else(PoisonError::into_inner);
         *armed = Some((name.into(), n));

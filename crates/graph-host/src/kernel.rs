@@ -9,7 +9,12 @@ use crate::{
     turn::Turn,
 };
 
-/// The name of an operation, and what it costs on the virtual clock of [`Host::timeline`].
+/// The name of an operation, and what it costs on the virtual clock of [`Host::timeline`]. A name alone costs 1.
+///
+/// ```
+/// use graph_host::Label;
+/// assert_eq!(Label::from("attend"), Label::new("attend").cost(1));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
     pub(crate) name: &'static str,
@@ -17,7 +22,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// A name; the cost is 1.
+    /// A name, at the cost of 1.
     pub const fn new(name: &'static str) -> Self {
         Label { name, cost: 1 }
     }
@@ -34,7 +39,8 @@ impl From<&'static str> for Label {
     }
 }
 
-/// What a kernel reads: a tuple of up to eight [`In`]. The body gets a tuple of `&[T]`.
+/// What a kernel reads: `()`, or a tuple of up to eight [`In`]. The body gets a tuple of `&[T]`. Not for others to
+/// implement.
 pub trait Reads {
     #[doc(hidden)]
     type Spans: ReadSpans;
@@ -42,7 +48,8 @@ pub trait Reads {
     fn spans(&self, name: &'static str) -> Result<Self::Spans>;
 }
 
-/// What a kernel writes: a tuple of up to eight [`Out`]. The body gets a tuple of `&mut [T]`.
+/// What a kernel writes: `()`, or a tuple of up to eight [`Out`]. The body gets a tuple of `&mut [T]`. Not for others
+/// to implement.
 pub trait Writes {
     #[doc(hidden)]
     type Spans: WriteSpans;

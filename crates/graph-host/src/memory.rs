@@ -8,10 +8,11 @@
 
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
+    fmt,
     ptr::NonNull,
     slice,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -25,11 +26,30 @@ use crate::{
 };
 
 /// Device memory. Clones share it; it is freed when the last handle and the last graph that recorded it are gone.
-#[derive(Clone)]
+///
+/// ```
+/// use graph_core::Backend;
+/// use graph_host::Host;
+/// let (host, mut bytes) = (Host::new(), [0; 4]);
+/// let buffer = host.alloc(6)?;
+/// assert_eq!(Host::buffer_bytes(&buffer), 6);
+/// Host::download(&host.stream()?, &buffer, 0, &mut bytes)?;
+/// assert!(f32::from_ne_bytes(bytes).is_nan(), "fresh memory is poison");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
 pub struct Buffer(pub(crate) Arc<Memory>);
 
-/// Host memory that graphs read and write. Clones share it.
-#[derive(Clone)]
+/// Host memory that graphs read and write: what graph-core stages inputs in. Clones share it. Zero at first.
+///
+/// ```
+/// use graph_core::Backend;
+/// let host = graph_host::Host::new();
+/// let pinned = host.alloc_pinned(64)?;
+/// assert_eq!(graph_host::Host::pinned_bytes(&pinned).len(), 64);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
 pub struct Pinned(pub(crate) Arc<Memory>);
 
 /// What fresh device memory holds, as 16-bit words: NaN as `f16`, `bf16`, `f32` and `f64`, and no index of anything.
@@ -113,6 +133,12 @@ impl Memory {
     }
 }
 
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes())
+    }
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(allocation) = self.allocation.take() {
@@ -180,12 +206,18 @@ impl Extent<'_> {
     }
 }
 
+/// Entries of the largest tuple.
+const MOST: usize = 8;
+
+/// The range of each entry of a tuple.
+pub(crate) type Extents<'s> = [Option<Extent<'s>>; MOST];
+
 /// A tuple of [`Span`]s that a launch reads.
 pub trait ReadSpans: Send + 'static {
     /// A tuple of slices.
     type Slices<'s>;
-    /// Visits the range of each.
-    fn each<'s>(&'s self, visit: &mut dyn FnMut(Extent<'s>));
+    /// The ranges.
+    fn extents(&self) -> Extents<'_>;
     /// The slices.
     ///
     /// # Safety
@@ -197,8 +229,8 @@ pub trait ReadSpans: Send + 'static {
 pub trait WriteSpans: Send + 'static {
     /// A tuple of slices.
     type Slices<'s>;
-    /// Visits the range of each.
-    fn each<'s>(&'s self, visit: &mut dyn FnMut(Extent<'s>));
+    /// The ranges.
+    fn extents(&self) -> Extents<'_>;
     /// The slices.
     ///
     /// # Safety
@@ -210,8 +242,11 @@ macro_rules! tuples {
     ($($($t:ident $i:tt)*;)*) => { $(
         impl<$($t: Element),*> ReadSpans for ($(Span<$t>,)*) {
             type Slices<'s> = ($(&'s [$t],)*);
-            fn each<'s>(&'s self, visit: &mut dyn FnMut(Extent<'s>)) {
-                $(visit(self.$i.extent());)*
+            #[inline]
+            fn extents(&self) -> Extents<'_> {
+                let mut all = [None; MOST];
+                $(all[$i] = Some(self.$i.extent());)*
+                all
             }
             #[inline]
             unsafe fn slices(&self) -> Self::Slices<'_> {
@@ -221,8 +256,11 @@ macro_rules! tuples {
         }
         impl<$($t: Element),*> WriteSpans for ($(Span<$t>,)*) {
             type Slices<'s> = ($(&'s mut [$t],)*);
-            fn each<'s>(&'s self, visit: &mut dyn FnMut(Extent<'s>)) {
-                $(visit(self.$i.extent());)*
+            #[inline]
+            fn extents(&self) -> Extents<'_> {
+                let mut all = [None; MOST];
+                $(all[$i] = Some(self.$i.extent());)*
+                all
             }
             #[inline]
             unsafe fn slices(&self) -> Self::Slices<'_> {
@@ -245,12 +283,16 @@ tuples! {
 
 impl ReadSpans for () {
     type Slices<'s> = ();
-    fn each<'s>(&'s self, _: &mut dyn FnMut(Extent<'s>)) {}
+    fn extents(&self) -> Extents<'_> {
+        [None; MOST]
+    }
     unsafe fn slices(&self) {}
 }
 impl WriteSpans for () {
     type Slices<'s> = ();
-    fn each<'s>(&'s self, _: &mut dyn FnMut(Extent<'s>)) {}
+    fn extents(&self) -> Extents<'_> {
+        [None; MOST]
+    }
     unsafe fn slices(&self) {}
 }
 
@@ -262,31 +304,22 @@ pub(crate) struct Launch<R, W> {
 }
 
 impl<R: ReadSpans, W: WriteSpans> Launch<R, W> {
-    /// Refuses memory of another device, and a write range that overlaps any other range.
+    /// Refuses memory of another device, and a write range that overlaps any other range. Allocates nothing.
     pub(crate) fn new(what: &str, device: &Device, reads: R, writes: W) -> Result<Self> {
         let gate = device.gate.id();
-        let (mut extents, mut n_reads) = (Vec::new(), 0);
-        reads.each(&mut |e| extents.push(e));
-        n_reads += extents.len();
-        writes.each(&mut |e| extents.push(e));
-        let name = |i: usize| match i.checked_sub(n_reads) {
-            None => format!("read {i}"),
-            Some(i) => format!("write {i}"),
-        };
-        for (i, extent) in extents.iter().enumerate() {
-            if extent.memory.device.gate.id() != gate {
-                let detail = format!("{} is memory of another device", name(i));
+        let (read, written) = (reads.extents(), writes.extents());
+        for argument in arguments("read", &read).chain(arguments("write", &written)) {
+            if argument.extent.memory.device_id() != gate {
+                let detail = format_args!("{argument} is memory of another device");
                 return Err(codes::error(what, codes::INVALID_HANDLE, detail));
             }
-            if let Some(other) = extents[..i].iter().position(|e| i >= n_reads && e.overlaps(extent)) {
-                let Extent { from, to, .. } = extents[other];
-                let detail = format!(
-                    "{} (bytes {}..{}) overlaps {} (bytes {from}..{to}) of the same buffer; to work in place, name \
-                     the range only as a write, which may be read as well",
-                    name(i),
-                    extent.from,
-                    extent.to,
-                    name(other),
+        }
+        for (i, write) in arguments("write", &written).enumerate() {
+            let mut others = arguments("read", &read).chain(arguments("write", &written).take(i));
+            if let Some(other) = others.find(|other| other.extent.overlaps(write.extent)) {
+                let detail = format_args!(
+                    "{write} overlaps {other} of the same buffer; to work in place, name the range only as a write, \
+                     which may be read as well"
                 );
                 return Err(codes::error(what, codes::INVALID_VALUE, detail));
             }
@@ -296,13 +329,31 @@ impl<R: ReadSpans, W: WriteSpans> Launch<R, W> {
 
     /// Runs a body on the slices.
     #[inline]
-    pub(crate) fn run<'l>(&'l self, turn: &mut Turn<'_>, body: impl FnOnce(R::Slices<'l>, W::Slices<'l>)) {
+    pub(crate) fn run(&self, turn: &mut Turn<'_>, body: impl for<'s> FnOnce(R::Slices<'s>, W::Slices<'s>)) {
         assert_eq!(self.gate, turn.gate(), "an operation of one device on the turn of another");
         // SAFETY: every range is memory of the device whose turn this is, so no other operation touches it, on any
         // thread; this one cannot nest another, for it borrows the turn and its thread gets no second one. Its own
-        // ranges were checked by `new`: no write overlaps anything. `self` keeps the memory alive.
+        // ranges were checked by `new`: no write overlaps anything. `self` keeps the memory alive. The body takes any
+        // lifetime, so it can keep no slice.
         let (reads, writes) = unsafe { (self.reads.slices(), self.writes.slices()) };
         body(reads, writes);
+    }
+}
+
+/// A range of a launch, for messages.
+struct Argument<'e> {
+    side: &'static str,
+    index: usize,
+    extent: &'e Extent<'e>,
+}
+
+fn arguments<'e>(side: &'static str, all: &'e Extents<'_>) -> impl Iterator<Item = Argument<'e>> {
+    all.iter().flatten().enumerate().map(move |(index, extent)| Argument { side, index, extent })
+}
+
+impl fmt::Display for Argument<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} (bytes {}..{})", self.side, self.index, self.extent.from, self.extent.to)
     }
 }
 
@@ -312,11 +363,39 @@ pub(crate) struct Word {
     at: usize,
 }
 
+/// A word that does not keep its memory alive.
+pub(crate) struct WeakWord {
+    memory: Weak<Memory>,
+    at: usize,
+}
+
+impl WeakWord {
+    /// Whether it is the word at byte `at` of this memory.
+    pub(crate) fn is(&self, pinned: &Pinned, at: usize) -> bool {
+        std::ptr::eq(self.memory.as_ptr(), Arc::as_ptr(&pinned.0)) && self.at == at
+    }
+
+    /// The word, while its memory is there.
+    pub(crate) fn upgrade(&self) -> Option<Word> {
+        Some(Word { memory: self.memory.upgrade()?, at: self.at })
+    }
+}
+
 impl Word {
     /// The `u32` at byte `at`.
     pub(crate) fn new(what: &'static str, pinned: &Pinned, at: usize) -> Result<Self> {
         let span = Span::<u32>::new(what, &pinned.0, at, 1)?;
         Ok(Word { memory: span.memory, at })
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakWord {
+        WeakWord { memory: Arc::downgrade(&self.memory), at: self.at }
+    }
+
+    /// Whether the virtual clock keeps the value back.
+    #[inline]
+    pub(crate) fn postponed(&self, value: u32) -> bool {
+        self.memory.device.timeline.postpones(self, value)
     }
 
     /// Everything before it is seen by who loads the value with `Acquire`.

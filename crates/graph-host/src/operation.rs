@@ -24,8 +24,7 @@ impl Stream {
         self.now(Call::Download, (Span::new("download", &src.0, at, dst.len())?,), (), |(src,), ()| {
             dst.copy_from_slice(src);
         })?;
-        self.host_waits();
-        Ok(())
+        self.host_waits()
     }
 
     pub(crate) fn copy(&self, src: (&Buffer, usize), dst: (&Buffer, usize), bytes: usize) -> Result<()> {
@@ -66,16 +65,17 @@ impl Stream {
         self.submit(Call::Signal, Label::new("signal"), move |turn: &mut Turn<'_>| {
             let mut value = None;
             launch.run(turn, |(src,), ()| value = src.first().copied());
-            if let Some(value) = value {
+            if let Some(value) = value
+                && !word.postponed(value)
+            {
                 word.store(turn, value);
             }
         })
     }
 
     /// The host waits for the end of the stream on the virtual clock.
-    pub(crate) fn host_waits(&self) {
-        let timeline = &self.device().timeline;
-        timeline.host_waits(self.0.clock.load(std::sync::atomic::Ordering::Relaxed));
+    pub(crate) fn host_waits(&self) -> Result<()> {
+        self.device().host_waits(self.0.clock.load(std::sync::atomic::Ordering::Relaxed))
     }
 
     /// An operation that may be recorded.

@@ -17,6 +17,18 @@ use crate::{Host, device::Device, hooks::Call, issued, kernel::Label, turn::Turn
 /// A queue of operations: run by the call that issues them, or recorded while the stream captures.
 ///
 /// Streams may be used from several threads at once: one operation of a device runs at a time.
+///
+/// ```
+/// use graph_core::{Backend, Tensor};
+/// use graph_host::{Host, Stream};
+/// let host = Host::new();
+/// let (a, b): (Stream, Stream) = (host.stream()?, host.stream()?);
+/// let x = Tensor::<Host, i32, 1>::from_slice(&host, &a, &[1, 2], [2])?;
+/// a.kernel("negate", (), (x.view_mut(),), |(), (x,)| x.iter_mut().for_each(|x| *x = -*x))?;
+/// Host::wait_event(&b, &Host::record_event(&a)?)?;
+/// assert_eq!(x.to_vec(&b)?, [-1, -2]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Stream(pub(crate) Arc<StreamShared>);
 

@@ -64,13 +64,21 @@ fn rows(registry: &Registry) -> impl Iterator<Item = Row> + '_ {
     let forwards = registry.nodes().iter().flat_map(|e| {
         e.forwards.iter().map(|f| Row {
             schema: &f.schema,
-            kind: if f.schema.buckets.is_empty() { "eager forward" } else { "whole forward" },
+            kind: kind(&f.schema),
             walks: f.walks,
             at: &e.at,
             on: e.on,
         })
     });
     regions.chain(forwards)
+}
+
+/// A forward whose sizes are declared is captured as a whole.
+fn kind(schema: &Schema) -> &'static str {
+    match schema.buckets.starts_with("batched") || schema.buckets.starts_with("packed") {
+        true => "whole forward",
+        false => "eager forward",
+    }
 }
 
 impl Row {

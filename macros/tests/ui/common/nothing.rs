@@ -6,7 +6,7 @@ use graph_core::{Backend, PadRows, Result};
 
 /// Has no memory and runs nothing.
 #[derive(Clone, Debug)]
-pub(crate) struct Nothing;
+pub struct Nothing;
 
 macro_rules! nothing {
     ($($(#[$a:meta])* fn $name:ident($($arg:ident: $ty:ty),*) $(-> $out:ty)?;)*) => {

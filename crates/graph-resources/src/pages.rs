@@ -1,0 +1,197 @@
+//! Pages: who owns which, and how many tokens each stream has in them.
+
+use graph_core::{AdmitOutcome, ErrorKind, Label, RequestId, ResourceStep, Result};
+
+use crate::streams::{Streams, Tokens};
+
+/// The page that padding rows write to and read from. No request ever owns it.
+pub const PADDING_PAGE: usize = 0;
+
+/// Who owns a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageOwner {
+    /// Padding rows: page [`PADDING_PAGE`].
+    Padding,
+    /// Nobody.
+    Free,
+    /// A stream of a request.
+    Stream(RequestId, Label),
+}
+
+/// How many pages there are, in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageCounts {
+    /// That streams can own: all but the padding page.
+    pub total: usize,
+    /// That no stream owns.
+    pub free: usize,
+    /// The most that streams have owned at a time.
+    pub peak: usize,
+}
+
+/// One stream's pages.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamPages<'p> {
+    /// Its pages, those that the open step reserves included.
+    pub pages: &'p [i32],
+    /// Tokens of committed steps.
+    pub committed: usize,
+    /// Tokens that the open step appends.
+    pub reserved: usize,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    pages: Vec<i32>,
+    tokens: Tokens,
+}
+
+impl Stream {
+    /// Gives back all pages but the first `keep`, in the order that undoes their taking.
+    fn release(&mut self, keep: usize, free: &mut Vec<i32>) {
+        free.extend(self.pages.drain(keep..).rev());
+    }
+}
+
+/// The page table of a resource.
+#[derive(Debug)]
+pub(crate) struct PageTable {
+    resource: &'static str,
+    pages: usize,
+    page_size: usize,
+    max_tokens: usize,
+    /// The next page to take is last.
+    free: Vec<i32>,
+    peak: usize,
+    streams: Streams<Stream>,
+}
+
+impl PageTable {
+    /// `pages` pages, the padding page included, of `page_size` tokens; no stream longer than `max_tokens`.
+    pub(crate) fn new(resource: &'static str, pages: usize, page_size: usize, max_tokens: usize) -> Self {
+        let free = (PADDING_PAGE + 1..pages).rev().map(|page| page as i32).collect();
+        PageTable { resource, pages, page_size, max_tokens, free, peak: 0, streams: Streams::new() }
+    }
+
+    pub(crate) fn ingest(&mut self, request: RequestId) -> Result<()> {
+        self.streams.ingest(self.resource, request)
+    }
+
+    pub(crate) fn remove(&mut self, request: RequestId) {
+        let free = &mut self.free;
+        self.streams.remove(request, |stream| {
+            stream.release(0, free);
+            stream.tokens = Tokens::default();
+        });
+    }
+
+    /// Takes the pages that a step needs, or none.
+    pub(crate) fn admit(&mut self, step: &ResourceStep<'_>) -> Result<AdmitOutcome> {
+        let (mut needed, mut short) = (0, None);
+        for segment in step.segments {
+            let (request, label) = (segment.request, segment.label);
+            let (has, tokens) =
+                self.streams.get(request, label).map_or((0, 0), |s| (s.pages.len(), s.tokens.committed));
+            let tokens = tokens + segment.span.len();
+            if tokens > self.max_tokens {
+                return Ok(AdmitOutcome::TooLong { tokens, most: self.max_tokens, request, label });
+            }
+            needed += tokens.div_ceil(self.page_size).saturating_sub(has);
+            if needed > self.free.len() && short.is_none() {
+                short = Some((request, label));
+            }
+        }
+        if let Some((request, label)) = short {
+            return Ok(AdmitOutcome::PagesShort { pages: needed - self.free.len(), request, label });
+        }
+        for (i, segment) in step.segments.iter().enumerate() {
+            if let Err(error) = self.reserve(segment.request, segment.label, segment.span.len()) {
+                self.rollback(&ResourceStep { segments: &step.segments[..i] });
+                return Err(error);
+            }
+        }
+        self.peak = self.peak.max(self.pages - 1 - self.free.len());
+        Ok(AdmitOutcome::Admitted)
+    }
+
+    fn reserve(&mut self, request: RequestId, label: Label, tokens: usize) -> Result<()> {
+        let stream = self.streams.begin(self.resource, request, label)?;
+        if !stream.tokens.reserve(tokens) {
+            return Err(ErrorKind::SegmentTwice { resource: self.resource, request, label }.into());
+        }
+        // A stream's list never grows later, and is used again by another one.
+        stream.pages.reserve_exact(self.max_tokens.div_ceil(self.page_size) - stream.pages.len());
+        while stream.pages.len() * self.page_size < stream.tokens.all() {
+            stream.pages.extend(self.free.pop());
+        }
+        Ok(())
+    }
+
+    /// Streams that are gone were removed while the step was open: they gave everything back then.
+    pub(crate) fn commit(&mut self, step: &ResourceStep<'_>) {
+        for segment in step.segments {
+            if let Some(stream) = self.streams.get_mut(segment.request, segment.label) {
+                stream.tokens.commit();
+            }
+        }
+    }
+
+    pub(crate) fn rollback(&mut self, step: &ResourceStep<'_>) {
+        for segment in step.segments.iter().rev() {
+            if let Some(stream) = self.streams.get_mut(segment.request, segment.label) {
+                stream.tokens.rollback();
+                stream.release(stream.tokens.committed.div_ceil(self.page_size), &mut self.free);
+            }
+        }
+    }
+
+    /// Where the K and V rows of a stream's token are: the row of the device tensors.
+    pub(crate) fn row(&self, stream: StreamPages<'_>, token: usize) -> i32 {
+        let page = stream.pages.get(token / self.page_size).copied().unwrap_or(PADDING_PAGE as i32);
+        page * self.page_size as i32 + (token % self.page_size) as i32
+    }
+
+    pub(crate) fn stream(&self, request: RequestId, label: Label) -> Option<StreamPages<'_>> {
+        let stream = self.streams.get(request, label)?;
+        let Tokens { committed, reserved, .. } = stream.tokens;
+        Some(StreamPages { pages: &stream.pages, committed, reserved })
+    }
+
+    pub(crate) fn counts(&self) -> PageCounts {
+        PageCounts { total: self.pages - 1, free: self.free.len(), peak: self.peak }
+    }
+
+    pub(crate) fn owner(&self, page: usize) -> Option<PageOwner> {
+        let of = |pages: &[i32]| pages.iter().any(|p| *p as usize == page);
+        if page == PADDING_PAGE {
+            return Some(PageOwner::Padding);
+        }
+        if let Some((request, label, _)) = self.streams.iter().find(|(_, _, s)| of(&s.pages)) {
+            return Some(PageOwner::Stream(request, label));
+        }
+        of(&self.free).then_some(PageOwner::Free)
+    }
+
+    pub(crate) fn assert_consistent(&self) {
+        let mut owners = vec![None; self.pages];
+        owners[PADDING_PAGE] = Some("padding".to_string());
+        let mut take = |page: i32, who: String| match owners.get_mut(page as usize) {
+            None => panic!("{}: {who} has page {page} of {}", self.resource, self.pages),
+            Some(owner) => {
+                if let Some(other) = owner.replace(who.clone()) {
+                    panic!("{}: page {page} belongs to {other} and to {who}", self.resource);
+                }
+            }
+        };
+        self.free.iter().for_each(|page| take(*page, "the free list".into()));
+        for (request, label, stream) in self.streams.iter() {
+            let who = format!("request {} ({label})", request.0);
+            stream.pages.iter().for_each(|page| take(*page, who.clone()));
+            let (has, tokens) = (stream.pages.len(), stream.tokens);
+            let wants = tokens.all().div_ceil(self.page_size);
+            assert_eq!(has, wants, "{}: pages of {who}, with {tokens:?}", self.resource);
+        }
+        let leaked = owners.iter().position(Option::is_none);
+        assert_eq!(leaked, None, "{}: a page that nobody has", self.resource);
+    }
+}

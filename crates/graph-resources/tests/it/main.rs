@@ -1,0 +1,11 @@
+//! Resources through the engine, on the host backend.
+
+mod allocations;
+mod errors;
+mod padding;
+mod probe;
+mod sampling;
+mod schedules;
+mod slots;
+mod toy;
+mod walks;

@@ -1,0 +1,30 @@
+//! Plugin: a small vision transformer that tells handwritten digits apart.
+//!
+//! One batched region, [`Classify`], is the whole model: 16 tokens an image, captured at 1 to 32 images. The node
+//! [`DigitsNode`] serves the walk `classify` with it. Link it with `use digits_plugin as _;`.
+
+graph_core::backends!(graph_host::Host);
+
+mod classify;
+mod config;
+mod host_ops;
+mod images;
+pub mod kernels;
+mod model;
+mod node;
+mod ops;
+mod weights;
+
+pub use classify::{Classify, ClassifyArgs, ClassifyInputs, ClassifyOutputs, ClassifyResults};
+pub use config::DigitsConfig;
+pub use images::{ImageError, Images, Pixels};
+pub use model::{DigitsModel, DigitsOptions};
+pub use model_support::ModelError;
+pub use node::DigitsNode;
+pub use ops::DigitsOps;
+pub use weights::{BlockWeights, Weights};
+
+/// Tokens of an image: patches of 2x2 of its 8x8 pixels.
+pub const TOKENS: usize = 16;
+/// Values of a token: the pixels of a patch.
+pub const PATCH: usize = 4;

@@ -1,0 +1,26 @@
+//! A backend that lacks the ops.
+include!("../common/prelude.rs");
+
+#[derive(PiecewiseRegion)]
+#[region(node = "n", name = "r", packed(total_tokens = [16]), backends(Nothing))]
+#[input(x: f32 [tokens, self.hidden])]
+#[output(y: f32 [tokens, self.hidden])]
+#[allow(dead_code)]
+struct R<B: Ops> {
+    hidden: usize,
+    model: Arc<Model<B>>,
+}
+
+trait Ops: Backend {}
+
+impl<B: Ops> Region for R<B> {
+    type Submodule = Model<B>;
+    fn instances(_: &Arc<Model<B>>) -> Vec<Arc<Self>> {
+        vec![]
+    }
+    fn forward(&self, cx: &mut Cx<'_, B>, x: &RInputs<'_, B>, y: &ROutputs<'_, B>) -> Result<()> {
+        y.y.copy_from(cx.stream(), x.x)
+    }
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! A size that is no `usize`.
+include!("../common/prelude.rs");
+
+#[derive(PiecewiseRegion)]
+#[region(node = "n", name = "r", packed(total_tokens = [16]))]
+#[input(x: f32 [tokens, self.hidden])]
+#[output(y: f32 [tokens, 8])]
+pub struct R<B: Backend> {
+    hidden: u32,
+    model: Arc<Model<B>>,
+}
+
+include!("../common/author.rs");
+include!("../common/caller.rs");
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! A wire's index that is no `usize`.
+include!("../common/prelude.rs");
+
+#[derive(PiecewiseRegion)]
+#[region(node = "n", name = "r", packed(total_tokens = [16]))]
+#[input(x: f32 [tokens, self.hidden], wire = h[-1i32])]
+#[output(y: f32 [tokens, self.hidden])]
+pub struct R<B: Backend> {
+    hidden: usize,
+    model: Arc<Model<B>>,
+}
+
+include!("../common/author.rs");
+include!("../common/caller.rs");
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! Keys that do not exist, or are given twice.
+include!("../common/prelude.rs");
+
+#[derive(PiecewiseRegion)]
+#[region(node = "n", name = "r", packed(total_tokens = [16]))]
+#[input(x: f32 [tokens, self.hidden], pads = zero, device)]
+#[input(z: f32 [tokens], host, host)]
+#[output(y: f32 [tokens, self.hidden])]
+pub struct R<B: Backend> {
+    hidden: usize,
+    model: Arc<Model<B>>,
+}
+
+include!("../common/author.rs");
+
+fn main() {}

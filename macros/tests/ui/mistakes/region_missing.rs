@@ -1,0 +1,15 @@
+//! No `#[region]` at all.
+include!("../common/prelude.rs");
+
+#[derive(PiecewiseRegion)]
+#[input(x: f32 [tokens, self.hidden])]
+#[output(y: f32 [tokens, self.hidden])]
+pub struct R<B: Backend> {
+    hidden: usize,
+    model: Arc<Model<B>>,
+}
+
+include!("../common/author.rs");
+include!("../common/caller.rs");
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! Keys that nearly exist: what was meant is not reported as missing too.
+include!("../common/prelude.rs");
+
+#[derive(PiecewiseRegion)]
+#[region(nod = "n", name = "r", paked(total_tokens = [16]))]
+#[input(x: f32 [tokens, self.hidden])]
+#[output(y: f32 [tokens, self.hidden])]
+pub struct R<B: Backend> {
+    hidden: usize,
+    model: Arc<Model<B>>,
+}
+
+include!("../common/author.rs");
+include!("../common/caller.rs");
+
+fn main() {}

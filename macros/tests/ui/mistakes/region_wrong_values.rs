@@ -1,0 +1,16 @@
+//! Values of the wrong kind.
+include!("../common/prelude.rs");
+
+#[derive(PiecewiseRegion)]
+#[region(node = llama, name = "r", packed(total_tokens = 16), compile = "yes", batch_sizes(1, 2))]
+#[input(x: f32 [tokens, self.hidden])]
+#[output(y: f32 [tokens, self.hidden])]
+pub struct R<B: Backend> {
+    hidden: usize,
+    model: Arc<Model<B>>,
+}
+
+include!("../common/author.rs");
+include!("../common/caller.rs");
+
+fn main() {}

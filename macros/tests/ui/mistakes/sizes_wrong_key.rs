@@ -1,0 +1,16 @@
+//! The key of the other kind.
+include!("../common/prelude.rs");
+
+#[derive(PiecewiseRegion)]
+#[region(node = "n", name = "r", packed(seq_len = 16))]
+#[input(x: f32 [tokens, self.hidden])]
+#[output(y: f32 [tokens, self.hidden])]
+pub struct R<B: Backend> {
+    hidden: usize,
+    model: Arc<Model<B>>,
+}
+
+include!("../common/author.rs");
+include!("../common/caller.rs");
+
+fn main() {}
