@@ -71,7 +71,9 @@ region!(EIGHT, EIGHT_TABLE, EIGHT_ENTRY, "eight", ["a", "b", "c", "d", "e", "f",
 
 #[test]
 fn invariant_11_a_replay_is_one_driver_call_and_no_allocation() {
-    let Some(session) = support::session("invariant_11_a_replay_is_one_driver_call_and_no_allocation") else { return };
+    let Some(session) = support::session("invariant_11_a_replay_is_one_driver_call_and_no_allocation") else {
+        return;
+    };
     session.set_lazy(false); // the last replay is over when the next one comes
     let registry = Registry::from_entries(vec![&ONE_ENTRY, &EIGHT_ENTRY], vec![], vec![]).unwrap();
     let mut engine = Engine::builder(support::open().unwrap()).build(&registry).unwrap();

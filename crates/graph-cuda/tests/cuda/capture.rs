@@ -34,7 +34,9 @@ fn calls_that_wait_or_allocate_are_900_by_name_and_break_the_capture() {
     let empty = || cuda.instantiate(captured(&stream, || Ok(())).unwrap());
     let graph = empty().unwrap();
     type Call<'c> = (&'static str, &'c dyn Fn() -> Result<()>);
-    let calls: [Call<'_>; 9] = [
+    let pinned = cuda.alloc_pinned(4).unwrap();
+    let calls: [Call<'_>; 10] = [
+        ("await_signal", &|| Cuda::await_signal(&stream, (&pinned, 0), 0)),
         ("alloc", &|| cuda.alloc(8).map(drop)),
         ("alloc_pinned", &|| cuda.alloc_pinned(8).map(drop)),
         ("synchronize", &|| Cuda::synchronize(&stream)),
@@ -62,7 +64,7 @@ fn calls_that_wait_or_allocate_are_900_by_name_and_break_the_capture() {
         );
         assert!(empty().is_ok(), "the stream is usable again after {name}");
     }
-    drop((graph, buffer, other, stream, cuda));
+    drop((graph, pinned, buffer, other, stream, cuda));
     nothing_left(&session);
 }
 

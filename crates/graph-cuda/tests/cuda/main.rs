@@ -5,6 +5,7 @@ mod destruction;
 mod errors;
 mod graphs;
 mod kernels;
+mod node;
 mod operations;
 mod padding;
 mod poison;

@@ -64,6 +64,22 @@ fn pinned_memory_is_zero_and_aligned_and_carries_block_and_signal() {
 }
 
 #[test]
+fn a_signal_is_waited_for_without_the_work_behind_it() {
+    let (session, cuda, stream) = start!("a_signal_is_waited_for_without_the_work_behind_it");
+    let (pinned, block) = (cuda.alloc_pinned(8).unwrap(), cuda.alloc(4).unwrap());
+    Cuda::upload(&stream, &7_u32.to_ne_bytes(), &block, 0).unwrap();
+    Cuda::signal(&stream, (&block, 0), (&pinned, 4)).unwrap();
+    Cuda::zero(&stream, &block, 0, 4).unwrap();
+    Cuda::zero(&stream, &block, 0, 4).unwrap();
+    let queries = session.calls("cuStreamQuery");
+    Cuda::await_signal(&stream, (&pinned, 4), 7).unwrap();
+    assert_eq!(session.calls("cuStreamQuery") - queries, 1, "each query runs one operation of the stand-in");
+    Cuda::await_signal(&stream, (&pinned, 4), 8).unwrap(); // it will not come: everything is done
+    session.fail_once("cuStreamQuery", 1, 700);
+    assert_eq!(code(Cuda::await_signal(&stream, (&pinned, 4), 8)), 700);
+}
+
+#[test]
 fn every_operation_checks_its_bytes_before_it_calls_the_driver() {
     let (session, cuda, stream) = start!("every_operation_checks_its_bytes_before_it_calls_the_driver");
     let (a, b, pinned) = (cuda.alloc(16).unwrap(), cuda.alloc(8).unwrap(), cuda.alloc_pinned(8).unwrap());

@@ -39,10 +39,7 @@ fn invariant_13_errors_700_and_719_end_the_device_with_a_clear_message() {
             drop((runner, engine, cuda));
             assert!(session.live().is_zero(), "{call}: {:?}", session.live());
             let (engine, mut runner) = toy::build(support::open().unwrap()).unwrap();
-            assert_eq!(
-                toy::run(&engine, &mut runner, 5).unwrap(),
-                (true, toy::expected(5))
-            );
+            assert_eq!(toy::run(&engine, &mut runner, 5).unwrap(), (true, toy::expected(5)));
             drop((runner, engine));
             assert!(session.live().is_zero(), "{call}: {:?}", session.live());
         }
