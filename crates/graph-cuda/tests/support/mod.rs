@@ -1,0 +1,40 @@
+//! What every test here shares: a device over the stand-in driver, which runs the kernels' own source.
+
+use std::path::Path;
+
+use graph_core::{ErrorKind, Result};
+use graph_cuda::{Cuda, CudaOptions, KernelSource};
+use stand_in_driver::{Compiler, Session};
+
+/// The driver for this test alone, or `None` and a line that says that the test did not run.
+pub(crate) fn session(test: &str) -> Option<Session<'static>> {
+    let driver = stand_in_driver::load().expect("the stand-in driver");
+    if Compiler::find().is_none() {
+        stand_in_driver::not_run(test);
+        return None;
+    }
+    Some(driver.session())
+}
+
+/// The image of a source for the stand-in driver: the kernels compiled for the host.
+pub(crate) fn image(source: &KernelSource) -> Option<Vec<u8>> {
+    let compiler = Compiler::find()?;
+    let compiled = compiler.compile_text(&source.expanded(), source.name, Path::new("."));
+    Some(compiled.unwrap_or_else(|error| panic!("{}: {error}", source.name)).image().into_bytes())
+}
+
+pub(crate) fn options() -> CudaOptions {
+    CudaOptions::default().images(image)
+}
+
+pub(crate) fn open() -> Result<Cuda> {
+    Cuda::with_options(0, options())
+}
+
+/// The code of a driver error; panics on any other.
+pub(crate) fn code<T>(result: Result<T>) -> u32 {
+    match result.err().expect("an error").kind() {
+        ErrorKind::Driver { code, .. } => *code,
+        other => panic!("not a driver error: {other}"),
+    }
+}
