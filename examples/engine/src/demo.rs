@@ -22,14 +22,15 @@ const ARRIVAL_STEPS: usize = 7;
 /// The most images in one call.
 const MOST_IMAGES: usize = 32;
 
-pub(crate) fn run() -> Result<()> {
+/// Lists, captures, serves, classifies, reports, and compares with eager execution; a difference is an error.
+pub fn run(host: &Host) -> Result<()> {
     let registry = Registry::collect()?;
     println!("# Registered\n\n{}\n", regions::list(&registry));
 
     let model = Model::open(None)?;
     let Images { images, .. } = Images::read(&DigitsOptions::default().dir.join("test_images.json"))?;
     let start = Instant::now();
-    let mut engine = Engine::builder(Host::new())
+    let mut engine = Engine::builder(host.clone())
         .options(Options::default().with(model.options(MAX_BATCH)))
         .progress(progress::report())
         .build(&registry)?;

@@ -26,11 +26,14 @@ fn main() -> ExitCode {
 
 fn all() -> Result<bool, String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.join("../..");
     let out = &mut io::stdout().lock();
     let report = match env::var_os("CONFORMANCE_DIR") {
+        // Tests run in their package; whoever names a folder is more likely at the root of the workspace.
+        Some(folder) if root.join(&folder).exists() => run(&root.join(folder), None, out),
         Some(folder) => run(Path::new(&folder), None, out),
         None => {
-            let table = Table::read(&here.join("../../docs/differences.md"))?;
+            let table = Table::read(&root.join("docs/differences.md"))?;
             run(&here.join("vectors"), Some(&table), out)
         }
     };
