@@ -69,6 +69,9 @@ unsafe impl Backend for Cuda {
     fn signal(stream: &Stream, src: (&Buffer, usize), dst: (&Pinned, usize)) -> Result<()> {
         stream.signal(src, dst)
     }
+    fn await_signal(stream: &Stream, word: (&Pinned, usize), value: u32) -> Result<()> {
+        stream.await_signal(word, value)
+    }
 
     fn begin_capture(stream: &Stream) -> Result<()> {
         stream.begin()

@@ -1,7 +1,10 @@
 //! Every driver function that this crate calls, in one list: what is called and what is looked for before the first
 //! call (`loading.rs`) cannot drift apart.
 
-use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::{
+    ffi::{c_char, c_int, c_uint, c_ulonglong, c_void},
+    ptr::null_mut,
+};
 
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute,
@@ -19,7 +22,7 @@ pub(crate) struct Failure {
 macro_rules! calls {
     ($($since:literal $name:ident = $symbol:ident($($arg:ident: $type:ty),*);)*) => {
         /// Names, and the CUDA version that brought each (as the driver writes versions: 12030 is 12.3).
-        pub(crate) const CALLS: &[(&str, c_int)] = &[$((stringify!($symbol), $since)),*];
+        pub(crate) const CALLS: &[(&str, c_int)] = &[("cuLaunchKernel", 4000), $((stringify!($symbol), $since)),*];
         $(
             /// The driver function.
             ///
@@ -28,10 +31,7 @@ macro_rules! calls {
             #[inline]
             pub(crate) unsafe fn $name($($arg: $type),*) -> Result<(), Failure> {
                 // SAFETY: the caller's promise.
-                match unsafe { sys::$symbol($($arg),*) } as u32 {
-                    0 => Ok(()),
-                    code => Err(Failure { call: stringify!($symbol), code }),
-                }
+                outcome(stringify!($symbol), unsafe { sys::$symbol($($arg),*) })
             }
         )*
     };
@@ -60,6 +60,7 @@ calls! {
     2000 stream_create = cuStreamCreate(stream: *mut CUstream, flags: c_uint);
     4000 stream_destroy = cuStreamDestroy_v2(stream: CUstream);
     2000 stream_synchronize = cuStreamSynchronize(stream: CUstream);
+    2000 stream_query = cuStreamQuery(stream: CUstream);
     3020 stream_wait = cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
     10010 capture_begin = cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
     10000 capture_end = cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
@@ -97,17 +98,45 @@ calls! {
     2000 module_function = cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
     12030 function_name = cuFuncGetName(name: *mut *const c_char, function: CUfunction);
     9000 function_set = cuFuncSetAttribute(function: CUfunction, which: CUfunction_attribute, value: c_int);
-    4000 launch_kernel = cuLaunchKernel(
-        function: CUfunction,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: CUstream,
-        arguments: *mut *mut c_void,
-        extra: *mut *mut c_void
-    );
+}
+
+/// The driver function that runs a kernel; dimensions as triples.
+///
+/// # Safety
+/// As of every call above; the arguments are as many, and as long, as the kernel's parameters.
+#[inline]
+pub(crate) unsafe fn launch_kernel(
+    function: CUfunction,
+    [grid_x, grid_y, grid_z]: [c_uint; 3],
+    [block_x, block_y, block_z]: [c_uint; 3],
+    shared_bytes: c_uint,
+    stream: CUstream,
+    arguments: *mut *mut c_void,
+) -> Result<(), Failure> {
+    let extra = null_mut();
+    // SAFETY: the caller's promise.
+    let result = unsafe {
+        sys::cuLaunchKernel(
+            function,
+            grid_x,
+            grid_y,
+            grid_z,
+            block_x,
+            block_y,
+            block_z,
+            shared_bytes,
+            stream,
+            arguments,
+            extra,
+        )
+    };
+    outcome("cuLaunchKernel", result)
+}
+
+#[inline]
+fn outcome(call: &'static str, result: sys::CUresult) -> Result<(), Failure> {
+    match result as u32 {
+        0 => Ok(()),
+        code => Err(Failure { call, code }),
+    }
 }

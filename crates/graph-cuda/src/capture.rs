@@ -255,10 +255,10 @@ impl Stream {
 
     /// After a wait for an event of a capture: this stream is part of it now.
     pub(crate) fn join(&self, id: u64) {
-        if let Some(capture) = self.on().control().capture(id) {
-            if self.0.capture.swap(id, Ordering::AcqRel) != id {
-                capture.lanes.push(self.0.capture.clone());
-            }
+        if let Some(capture) = self.on().control().capture(id)
+            && self.0.capture.swap(id, Ordering::AcqRel) != id
+        {
+            capture.lanes.push(self.0.capture.clone());
         }
     }
 }

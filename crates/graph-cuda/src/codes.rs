@@ -20,6 +20,8 @@ pub const INVALID_HANDLE: u32 = 400;
 pub const ILLEGAL_STATE: u32 = 401;
 /// A library, a function or a kernel of that name is not there.
 pub const NOT_FOUND: u32 = 500;
+/// Work that was asked about is not done.
+pub const NOT_READY: u32 = 600;
 /// A kernel accessed memory that is not there. It ends the device.
 pub const ILLEGAL_ADDRESS: u32 = 700;
 /// A kernel failed. It ends the device.

@@ -1,6 +1,6 @@
 //! Launches of kernels, whose arguments are checked against the declaration.
 
-use std::{ffi::c_void, fmt, ptr::null_mut};
+use std::{ffi::c_void, fmt};
 
 use graph_core::{Element, Error, In, Out, Result};
 
@@ -132,12 +132,12 @@ impl<'a> Launch<'a> {
             let buffers = self.buffers.iter().flatten().map(|buffer| Keep::of(buffer));
             Recorded::uses(buffers.chain([Keep::Module(function.module.clone())]).collect::<Vec<_>>())
         };
-        let ([gx, gy, gz], [bx, by, bz], shared) = (self.grid, self.block, self.shared_bytes);
+        let (grid, block, shared) = (self.grid, self.block, self.shared_bytes);
         let arguments = arguments.as_mut_ptr();
         // SAFETY: the arguments have the number and the sizes of the kernel's parameters, and are copied before the call
         // returns. What the kernel does with them is the caller's promise; the memory lives as for every operation.
         stream.issue(kernel.name, keeps, |s| unsafe {
-            calls::launch_kernel(function.raw.raw(), gx, gy, gz, bx, by, bz, shared, s, arguments, null_mut())
+            calls::launch_kernel(function.raw.raw(), grid, block, shared, s, arguments)
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The operations that every backend has: copies, zeros, and the head and tail of a graph.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use graph_core::{PadRows, Result};
 
 use crate::{
@@ -101,7 +103,7 @@ impl Stream {
         let device = self.on();
         let from = src.0.0.range("signal", device, src.1, 4)?;
         let to = dst.0.0.range("signal", device, dst.1, 4)?;
-        if src.1 % 4 != 0 || dst.1 % 4 != 0 {
+        if !(src.1.is_multiple_of(4) && dst.1.is_multiple_of(4)) {
             let detail = format_args!("bytes {} and {} are not aligned to 4", src.1, dst.1);
             return Err(codes::error("signal", codes::INVALID_VALUE, detail));
         }
@@ -109,6 +111,38 @@ impl Stream {
         let keeps = || Recorded::between([Keep::of(src.0), Keep::of_pinned(dst.0)], end);
         // SAFETY: as in `upload_block`. An aligned copy of four bytes reaches the host's memory as one store.
         self.issue("signal", keeps, |s| unsafe { calls::copy_to_host(to, from, 4, s) })
+    }
+
+    /// Waits for the word only: later work of the stream may be running when it returns. Between looks the driver is
+    /// asked, which is how an error comes out, and how the wait ends if the word will never come.
+    pub(crate) fn await_signal(&self, word: (&Pinned, usize), value: u32) -> Result<()> {
+        /// Looks between two questions: some microseconds.
+        const LOOKS: usize = 512;
+        let device = self.on();
+        let at = word.0.0.range("await_signal", device, word.1, 4)?;
+        if !word.1.is_multiple_of(4) {
+            let detail = format_args!("byte {} is not aligned to 4", word.1);
+            return Err(codes::error("await_signal", codes::INVALID_VALUE, detail));
+        }
+        device.may_wait("await_signal", Some(self))?;
+        device.enter("await_signal")?;
+        // SAFETY: in bounds and aligned, and the memory lives as long as the handle. The device writes the word as one
+        // store, and the host reads it atomically.
+        let word = unsafe { AtomicU32::from_ptr(at.cast()) };
+        loop {
+            for _ in 0..LOOKS {
+                if word.load(Ordering::Acquire) == value {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+            // SAFETY: the context is current, and the stream is alive.
+            match unsafe { calls::stream_query(self.raw_stream()) } {
+                Ok(()) => return Ok(()), // everything is done; whether the word is there the caller sees
+                Err(f) if f.code == codes::NOT_READY => {}
+                Err(f) => return Err(device.fail(f)),
+            }
+        }
     }
 
     pub(crate) fn pad(&self, pad: PadRows<'_, Cuda>) -> Result<()> {

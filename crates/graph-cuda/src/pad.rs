@@ -1,6 +1,6 @@
 //! Padding on the device: the host side of `pad.cu`.
 
-use std::{ffi::c_void, ptr::null_mut, sync::Arc};
+use std::{ffi::c_void, sync::Arc};
 
 use cudarc::driver::sys::{CUdeviceptr, CUfunc_st, CUmod_st, CUstream};
 use graph_core::{Elem, Pad, PadRows, Result};
@@ -124,7 +124,7 @@ impl Fill {
         // rows up to `rows` of the buffer and reads one word of the block, both checked by `prepare`.
         unsafe {
             let arguments = arguments.as_mut_ptr();
-            calls::launch_kernel(function, self.blocks, 1, 1, THREADS, 1, 1, 0, stream, arguments, null_mut())
+            calls::launch_kernel(function, [self.blocks, 1, 1], [THREADS, 1, 1], 0, stream, arguments)
         }
     }
 }

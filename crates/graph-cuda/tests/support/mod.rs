@@ -1,8 +1,8 @@
 //! What every test here shares: a device over the stand-in driver, which runs the kernels' own source.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path, sync::Mutex};
 
-use graph_core::{ErrorKind, Result};
+use graph_core::Result;
 use graph_cuda::{Cuda, CudaOptions, KernelSource};
 use stand_in_driver::{Compiler, Session};
 
@@ -16,11 +16,15 @@ pub(crate) fn session(test: &str) -> Option<Session<'static>> {
     Some(driver.session())
 }
 
-/// The image of a source for the stand-in driver: the kernels compiled for the host.
+/// The image of a source for the stand-in driver: the kernels compiled for the host, once per process.
 pub(crate) fn image(source: &KernelSource) -> Option<Vec<u8>> {
-    let compiler = Compiler::find()?;
-    let compiled = compiler.compile_text(&source.expanded(), source.name, Path::new("."));
-    Some(compiled.unwrap_or_else(|error| panic!("{}: {error}", source.name)).image().into_bytes())
+    static IMAGES: Mutex<BTreeMap<&str, Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let compile = || {
+        let compiler = Compiler::find().expect("a C++ compiler: the session has asked");
+        let compiled = compiler.compile_text(&source.expanded(), source.name, Path::new("."));
+        compiled.unwrap_or_else(|error| panic!("{}: {error}", source.name)).image().into_bytes()
+    };
+    Some(IMAGES.lock().expect("no panic").entry(source.text).or_insert_with(compile).clone())
 }
 
 pub(crate) fn options() -> CudaOptions {
@@ -29,12 +33,4 @@ pub(crate) fn options() -> CudaOptions {
 
 pub(crate) fn open() -> Result<Cuda> {
     Cuda::with_options(0, options())
-}
-
-/// The code of a driver error; panics on any other.
-pub(crate) fn code<T>(result: Result<T>) -> u32 {
-    match result.err().expect("an error").kind() {
-        ErrorKind::Driver { code, .. } => *code,
-        other => panic!("not a driver error: {other}"),
-    }
 }
