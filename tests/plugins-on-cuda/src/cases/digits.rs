@@ -11,7 +11,10 @@ pub(super) const CASES: &[Case] = &[
         kernel: "attend",
         source: &DIGITS,
         check: attend,
-        edits: &[edit("#define TOKENS 16", "#define TOKENS 8"), edit("score = 0.0f", "score = 0.1f * q[0]")],
+        edits: &[
+            edit("#define TOKENS 16", "#define TOKENS 8"),
+            edit("score *= scale", "score *= 1.01f * scale"),
+        ],
     },
     Case { kernel: "silu", source: &DIGITS, check: silu, edits: &[edit("1.0f + expf", "1.01f + expf")] },
     Case {

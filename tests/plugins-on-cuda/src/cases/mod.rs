@@ -1,6 +1,8 @@
 //! Each kernel against the kernel on slices that defines it.
 
 mod digits;
+mod llama;
+mod paged;
 mod shared;
 
 use graph_cuda::KernelSource;
@@ -20,7 +22,7 @@ pub struct Case {
 }
 
 /// All kernels, by source.
-pub const CASES: &[&[Case]] = &[shared::CASES, digits::CASES];
+pub const CASES: &[&[Case]] = &[shared::CASES, digits::CASES, llama::CASES, paged::CASES];
 
 const fn edit(from: &'static str, to: &'static str) -> Edit {
     Edit { from, to }

@@ -1,5 +1,6 @@
 //! Each kernel from its own source, and from copies of it with one change.
 
+use llama_plugin::cuda::{DECODER, PAGED, SAMPLE};
 use plugins_on_cuda::{CASES, Rig, session};
 
 #[test]
@@ -30,7 +31,9 @@ fn one_changed_constant_of_any_kernel_is_noticed() {
 
 #[test]
 fn every_kernel_has_a_case() {
-    for source in [&model_support::cuda::LINEAR, &model_support::cuda::ROWWISE, &digits_plugin::DIGITS] {
+    let shared = [&model_support::cuda::LINEAR, &model_support::cuda::ROWWISE];
+    let own = [&digits_plugin::DIGITS, &DECODER, &PAGED, &SAMPLE];
+    for source in shared.into_iter().chain(own) {
         let of = CASES.iter().copied().flatten().filter(|case| std::ptr::eq(case.source, source));
         let tested: Vec<_> = of.map(|case| case.kernel).collect();
         let declared: Vec<_> = source.kernels.iter().map(|kernel| kernel.name()).collect();

@@ -2,3 +2,4 @@
 
 mod digits;
 mod kernels;
+mod llama;
