@@ -266,3 +266,17 @@ fn a_forward_reads_what_its_step_declares() {
         assert_eq!(built.kv().counts().free, free, "eager: {eager}");
     }
 }
+
+/// A node that keeps state for requests must be told whose rows a call has.
+#[test]
+fn a_call_without_requests_on_a_node_with_resources() {
+    let mut built = build(Toy::default());
+    let walk = built.node().walks().next().unwrap();
+    let call = graph_core::NodeCall { requests: &[], seq_lens: &[1, 1], inputs: &[], slot: 0 };
+    let outcome = built.node().run(walk, &call);
+    fails(
+        outcome,
+        |k| matches!(k, ErrorKind::RequestsMissing { bs: 2, .. }),
+        "one request id per length, 2 here",
+    );
+}
