@@ -11,7 +11,20 @@ use crate::{Pad, Result};
 /// is put aside and destroyed after the capture (invariant 14).
 ///
 /// The split follows cubecl's capture (one state machine, drivers supply calls) and wgpu-hal (associated types).
-pub trait Backend: Clone + Send + Sync + 'static {
+///
+/// # Safety
+/// This crate writes pinned memory while other handles of it exist, and decides from what it reads there that the
+/// device is done with it. So an implementation promises:
+/// - [`pinned_bytes`](Backend::pinned_bytes) gives memory that is initialised, aligned to 16 bytes, and valid for reads
+///   and writes as long as a handle of it, or a graph or an operation in flight that uses it, lives. Different
+///   allocations never overlap.
+/// - Operations touch host memory only as they say: [`upload`](Backend::upload) is done with `src`, and
+///   [`download`](Backend::download) with `dst`, on return; [`upload_block`](Backend::upload_block) reads the first
+///   `bytes` bytes of `src`, and [`signal`](Backend::signal) writes exactly the four bytes at the given place, as one
+///   atomic store that comes after everything before it in the stream or the graph.
+/// - [`synchronize`](Backend::synchronize) returns `Ok` only when nothing that was issued on the stream runs any more.
+/// - A graph touches no other memory than its capture recorded, and keeps that memory alive.
+pub unsafe trait Backend: Clone + Send + Sync + 'static {
     /// The name that registrations, tables and messages use.
     const NAME: &'static str;
     /// Device memory.

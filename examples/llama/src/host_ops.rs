@@ -11,6 +11,12 @@ use crate::{
 };
 
 impl LlamaOps for Host {
+    type Kernels = ();
+
+    fn kernels(_device: &Host) -> Result<()> {
+        Ok(())
+    }
+
     fn gather(
         stream: &Stream,
         table: In<'_, Host, f32, 2>,

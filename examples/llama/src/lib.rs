@@ -6,9 +6,15 @@
 //! attention eagerly between them; or the region [`BlockLoop`], which has all layers with attention inside. All call
 //! the same parts of [`LlamaModel`]. Link it with `use llama_plugin as _;`.
 
-graph_core::backends!(graph_host::Host);
+graph_core::backends!(
+    graph_host::Host,
+    #[cfg(feature = "cuda")]
+    graph_cuda::Cuda
+);
 
 mod config;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod forward;
 mod host_ops;
 pub mod kernels;

@@ -16,6 +16,7 @@ pub struct LlamaModel<B: LlamaOps> {
     /// The embedding's memory where they are tied.
     pub(crate) head: Tensor<B, f32, 2>,
     pub(crate) inverse_frequencies: Tensor<B, f32, 1>,
+    _kernels: B::Kernels,
 }
 
 pub(crate) struct Layer<B: LlamaOps> {
@@ -51,6 +52,7 @@ impl<B: LlamaOps> Submodule<B> for LlamaModel<B> {
             options,
             embed,
             head,
+            _kernels: B::kernels(cx.device)?,
         })
     }
 }

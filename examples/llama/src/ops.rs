@@ -33,6 +33,12 @@ impl<B: Backend> Copy for PagedRows<'_, B> {}
 /// The operations of the model. All matrices are row-major, weights are `[out, in]`. A row's result has the same bits
 /// alone and in a batch.
 pub trait LlamaOps: Backend {
+    /// What the operations need on a device, such as compiled kernels. A model loads and keeps it.
+    type Kernels: Send + Sync + 'static;
+
+    /// Loads it; the operations find it by their stream's device.
+    fn kernels(device: &Self) -> Result<Self::Kernels>;
+
     /// `y[i] = table[rows[i]]`.
     fn gather(
         stream: &Self::Stream,

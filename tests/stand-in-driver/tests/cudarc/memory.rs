@@ -151,3 +151,21 @@ fn a_copy_without_direction_finds_out_what_its_ends_are() {
         assert_eq!(raw(sys::cuMemcpyAsync(read.as_mut_ptr() as u64, pointer, 5, on)), 1);
     }
 }
+
+#[test]
+fn the_driver_knows_what_kind_of_memory_an_address_is_in() {
+    let _session = session();
+    let (context, stream) = start();
+    let device = stream.clone_htod(&[1u8; 8]).expect("memory");
+    // SAFETY: the memory is not read.
+    let pinned = unsafe { context.alloc_pinned::<u8>(8) }.expect("memory");
+    let kind = |pointer: u64| {
+        let (mut kind, which) = (0u32, sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+        // SAFETY: the attribute is a number of this size.
+        let code = raw(unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast(), which, pointer) });
+        (code, kind)
+    };
+    assert_eq!(kind(cudarc::driver::DevicePtr::device_ptr(&device, &stream).0 + 7), (0, 2));
+    assert_eq!(kind(pinned.as_ptr().expect("no work on it") as u64), (0, 1));
+    assert_eq!(kind(&raw const context as u64), (1, 0), "memory of the program");
+}

@@ -117,6 +117,21 @@ driver_functions! {
         Ok(())
     }
 
+    /// The one attribute that says what kind of memory an address is in.
+    fn cuPointerGetAttribute(value: Out<c_uint>, attribute: c_int, pointer: u64) {
+        /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`.
+        const MEMORY_TYPE: c_int = 2;
+        /// `CU_MEMORYTYPE_HOST` and `CU_MEMORYTYPE_DEVICE`.
+        const TYPES: (c_uint, c_uint) = (1, 2);
+        let (mut state, _) = enter()?;
+        let range = find(&mut state, pointer as usize)?;
+        if attribute != MEMORY_TYPE {
+            return state.refuse(Code::NOT_SUPPORTED, format!("attribute {attribute} of a pointer"));
+        }
+        let pinned = state.memory.get(range.addr).is_some_and(|it| it.kind == Kind::Pinned);
+        value.set(if pinned { TYPES.0 } else { TYPES.1 })
+    }
+
     fn cuDeviceGetDefaultMemPool(pool: Out<Handle>, device: c_int) {
         crate::driver::state::lock()?.check_device(device)?;
         pool.set(POOL)

@@ -1,0 +1,170 @@
+//! Device memory and pinned memory, and the ranges that operations name.
+//!
+//! Device memory comes from `cuMemAlloc`, whose counterpart waits for everything that runs on the device: a buffer that
+//! is dropped while work on it is in flight is freed after that work. Pinned memory has no such promise, so its streams
+//! are waited for first (`control.rs`).
+
+use std::{
+    ffi::c_void,
+    fmt,
+    ptr::{NonNull, null_mut},
+    sync::Arc,
+};
+
+use cudarc::driver::sys::CUdeviceptr;
+use graph_core::{ErrorKind, Result};
+
+use crate::{Cuda, calls, codes, control::Doomed, device::Device, handle::Handle};
+
+/// Device memory. Clones share it; it is freed when the last handle and the last graph that recorded it are gone.
+#[derive(Clone)]
+pub struct Buffer(pub(crate) Arc<Memory>);
+
+/// Page-locked host memory, which the device reads and writes. Clones share it.
+#[derive(Clone)]
+pub struct Pinned(pub(crate) Arc<PinnedMemory>);
+
+pub(crate) struct Memory {
+    device: Arc<Device>,
+    pointer: CUdeviceptr,
+    bytes: usize,
+}
+
+pub(crate) struct PinnedMemory {
+    device: Arc<Device>,
+    pointer: Handle<c_void>,
+    bytes: usize,
+}
+
+impl Buffer {
+    /// Its address on the device, for code that this crate does not check: see [`Stream::raw`](crate::Stream::raw).
+    pub fn device_ptr(&self) -> CUdeviceptr {
+        self.0.pointer
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({:#x}, {} bytes)", self.0.pointer, self.0.bytes)
+    }
+}
+
+impl fmt::Debug for Pinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pinned({:?}, {} bytes)", self.0.pointer.raw(), self.0.bytes)
+    }
+}
+
+impl Cuda {
+    pub(crate) fn alloc_buffer(&self, bytes: usize) -> Result<Buffer> {
+        self.0.may_wait("alloc", None)?;
+        self.0.enter_surely("alloc")?;
+        let mut pointer = 0;
+        // SAFETY: the context is current, and the pointer is valid for the write.
+        let allocated = unsafe { calls::mem_alloc(&raw mut pointer, bytes.max(1)) };
+        allocated.map_err(|f| match f.code {
+            codes::OUT_OF_MEMORY => self.0.fail_with(f, self.0.out_of_memory(bytes)),
+            _ => self.0.fail_with(f, format_args!("{bytes} bytes")),
+        })?;
+        Ok(Buffer(Arc::new(Memory { device: self.0.clone(), pointer, bytes })))
+    }
+
+    pub(crate) fn alloc_pinned_memory(&self, bytes: usize) -> Result<Pinned> {
+        self.0.may_wait("alloc_pinned", None)?;
+        self.0.enter_surely("alloc_pinned")?;
+        let mut pointer: *mut c_void = null_mut();
+        // SAFETY: the context is current, and the pointer is valid for the write. Page-locked memory is aligned to pages.
+        unsafe { calls::host_alloc(&raw mut pointer, bytes.max(16), 0) }
+            .map_err(|f| self.0.fail_with(f, format_args!("{bytes} bytes of pinned memory")))?;
+        // SAFETY: the block has at least this many bytes, and nobody else knows it yet.
+        unsafe { pointer.cast::<u8>().write_bytes(0, bytes.max(16)) };
+        Ok(Pinned(Arc::new(PinnedMemory { device: self.0.clone(), pointer: Handle::new(pointer), bytes })))
+    }
+}
+
+impl Device {
+    #[cold]
+    fn out_of_memory(&self, bytes: usize) -> String {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the context is current, and the pointers are valid for the writes.
+        match unsafe { calls::mem_info(&raw mut free, &raw mut total) } {
+            Ok(()) => format!("{bytes} bytes asked for, {free} of {total} free"),
+            Err(_) => format!("{bytes} bytes asked for"),
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.device.discard(Doomed::Memory { pointer: self.pointer, bytes: self.bytes });
+    }
+}
+
+impl Drop for PinnedMemory {
+    fn drop(&mut self) {
+        self.device.discard(Doomed::Pinned { pointer: self.pointer, bytes: self.bytes });
+    }
+}
+
+impl Memory {
+    /// The address of `len` bytes from byte `at`, of memory of this device.
+    #[inline]
+    pub(crate) fn range(
+        &self,
+        what: &'static str,
+        device: &Device,
+        at: usize,
+        len: usize,
+    ) -> Result<CUdeviceptr> {
+        if self.device.id != device.id {
+            return Err(foreign(what, "buffer"));
+        }
+        check_range(what, at, len, self.bytes)?;
+        Ok(self.pointer + at as u64)
+    }
+}
+
+impl PinnedMemory {
+    /// The block.
+    pub(crate) fn raw(&self) -> NonNull<[u8]> {
+        // The driver gave memory, so the address is not null.
+        let start = NonNull::new(self.pointer.raw().cast::<u8>()).unwrap_or(NonNull::dangling());
+        NonNull::slice_from_raw_parts(start, self.bytes)
+    }
+
+    /// The address of `len` bytes from byte `at`, of memory of this device.
+    #[inline]
+    pub(crate) fn range(
+        &self,
+        what: &'static str,
+        device: &Device,
+        at: usize,
+        len: usize,
+    ) -> Result<*mut c_void> {
+        if self.device.id != device.id {
+            return Err(foreign(what, "pinned memory"));
+        }
+        check_range(what, at, len, self.bytes)?;
+        // SAFETY: `at` is at most the block's size.
+        Ok(unsafe { self.pointer.raw().cast::<u8>().add(at) }.cast())
+    }
+}
+
+#[inline]
+fn check_range(what: &'static str, from: usize, len: usize, bytes: usize) -> Result<()> {
+    match from.checked_add(len) {
+        Some(to) if to <= bytes => Ok(()),
+        to => Err(ErrorKind::OutOfBounds { what, from, to: to.unwrap_or(usize::MAX), bytes }.into()),
+    }
+}
+
+/// The error of a handle of another device.
+#[cold]
+pub(crate) fn foreign(call: &str, what: &str) -> graph_core::Error {
+    codes::error(call, codes::INVALID_HANDLE, format_args!("the {what} is of another device"))
+}

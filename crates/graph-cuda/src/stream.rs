@@ -1,0 +1,171 @@
+//! Streams and events.
+
+use std::{
+    fmt,
+    ptr::null_mut,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use cudarc::driver::{
+    CudaStream,
+    sys::{CUevent_st, CUstream, CUstream_st},
+};
+use graph_core::Result;
+
+use crate::{
+    Cuda,
+    calls::{self, Failure},
+    capture::Recorded,
+    control::Doomed,
+    device::Device,
+    handle::Handle,
+    issued,
+    memory::foreign,
+};
+
+/// `CU_STREAM_NON_BLOCKING`: the stream never waits for the legacy stream, which no capture may touch.
+const NON_BLOCKING: u32 = 1;
+/// `CU_EVENT_DISABLE_TIMING`: an event that is there to be waited for.
+const NO_TIMING: u32 = 2;
+
+/// A queue of operations.
+///
+/// Operations run in order and later than the call that issues them; while the stream captures they are recorded
+/// instead. Clones share the stream.
+#[derive(Clone)]
+pub struct Stream(pub(crate) Arc<StreamShared>);
+
+pub(crate) struct StreamShared {
+    pub(crate) device: Arc<Device>,
+    pub(crate) raw: Handle<CUstream_st>,
+    /// Number of the capture that it is part of, or 0; changed under the device's control lock.
+    pub(crate) capture: Arc<AtomicU64>,
+    /// The same stream as cudarc's type, made when a raw block first wants it.
+    pub(crate) lent: OnceLock<Arc<CudaStream>>,
+}
+
+/// A point in a stream.
+pub struct Event {
+    device: Arc<Device>,
+    raw: Handle<CUevent_st>,
+    /// The capture that recorded it, or 0.
+    capture: u64,
+}
+
+impl Stream {
+    pub(crate) fn new(cuda: &Cuda) -> Result<Stream> {
+        let device = &cuda.0;
+        device.enter_surely("stream")?;
+        let mut raw = null_mut();
+        // SAFETY: the context is current, and the pointer is valid for the write.
+        unsafe { calls::stream_create(&raw mut raw, NON_BLOCKING) }.map_err(|f| device.fail(f))?;
+        let raw = Handle::new(raw);
+        device.control().add_stream(raw);
+        let (capture, lent) = (Arc::default(), OnceLock::new());
+        Ok(Stream(Arc::new(StreamShared { device: device.clone(), raw, capture, lent })))
+    }
+
+    /// The device.
+    pub fn device(&self) -> Cuda {
+        Cuda(self.0.device.clone())
+    }
+
+    #[inline]
+    pub(crate) fn on(&self) -> &Arc<Device> {
+        &self.0.device
+    }
+
+    #[inline]
+    pub(crate) fn raw_stream(&self) -> CUstream {
+        self.0.raw.raw()
+    }
+
+    #[inline]
+    pub(crate) fn is_recording(&self) -> bool {
+        self.0.capture.load(Ordering::Acquire) != 0
+    }
+
+    /// Issues one operation: runs the call, counts it, and notes what it uses where it was recorded.
+    #[inline]
+    pub(crate) fn issue(
+        &self,
+        name: &'static str,
+        recorded: impl FnOnce() -> Recorded,
+        call: impl FnOnce(CUstream) -> Result<(), Failure>,
+    ) -> Result<()> {
+        let device = self.on();
+        device.enter(name)?;
+        call(self.raw_stream()).map_err(|f| device.fail_with(f, format_args!("in `{name}`")))?;
+        issued::bump(device.id);
+        if self.is_recording() {
+            self.note_recorded(recorded());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn wait(&self) -> Result<()> {
+        let device = self.on();
+        device.may_wait("synchronize", Some(self))?;
+        device.enter("synchronize")?;
+        // SAFETY: the context is current, and the stream is alive.
+        unsafe { calls::stream_synchronize(self.raw_stream()) }.map_err(|f| device.fail(f))
+    }
+
+    pub(crate) fn mark(&self) -> Result<Event> {
+        let device = self.on();
+        device.enter("record_event")?;
+        let mut raw = null_mut();
+        // SAFETY: the context is current, and the pointer is valid for the write.
+        unsafe { calls::event_create(&raw mut raw, NO_TIMING) }.map_err(|f| device.fail(f))?;
+        let capture = self.0.capture.load(Ordering::Acquire);
+        // From here on the event is destroyed whatever happens.
+        let event = Event { device: device.clone(), raw: Handle::new(raw), capture };
+        // SAFETY: both handles are alive, of this context.
+        unsafe { calls::event_record(raw, self.raw_stream()) }.map_err(|f| device.fail(f))?;
+        Ok(event)
+    }
+
+    pub(crate) fn wait_for(&self, event: &Event) -> Result<()> {
+        let device = self.on();
+        if device.id != event.device.id {
+            return Err(foreign("wait_event", "event"));
+        }
+        device.enter("wait_event")?;
+        // SAFETY: both handles are alive, of this context.
+        unsafe { calls::stream_wait(self.raw_stream(), event.raw.raw(), 0) }.map_err(|f| device.fail(f))?;
+        self.join(event.capture);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:?} of device {})", self.raw_stream(), self.on().ordinal())
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({:?})", self.raw.raw())
+    }
+}
+
+impl Drop for StreamShared {
+    fn drop(&mut self) {
+        let capture = self.capture.load(Ordering::Acquire);
+        if capture != 0 {
+            self.device.abandon(capture, self.raw);
+        }
+        drop(self.lent.take());
+        self.device.discard(Doomed::Stream(self.raw));
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        self.device.discard(Doomed::Event(self.raw));
+    }
+}
