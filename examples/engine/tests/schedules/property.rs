@@ -118,7 +118,7 @@ fn a_text_depends_on_nothing_but_its_prompt() {
             let mut engine = engine(LlamaOptions { page_size, pages: Some(pages), prefill, ..base.clone() });
             for _ in 0..SCHEDULES {
                 number += 1;
-                let eager = number % 8 == 0;
+                let eager = number.is_multiple_of(8);
                 engine.node("llama").expect("there").set_eager(eager);
                 one(&mut engine, prefill, number, eager, &texts, &mut happened);
             }
@@ -144,7 +144,7 @@ fn one(
     happened: &mut Happened,
 ) {
     let (schedule, chosen) = schedule(number);
-    let served = schedule.serve(engine, prefill.walk(), number % 4 == 0);
+    let served = schedule.serve(engine, prefill.walk(), number.is_multiple_of(4));
     for (i, finished) in served.finished.iter().enumerate() {
         let Some(f) = finished else {
             assert!(schedule.prompts[i].cancel_at.is_some(), "request {i} of schedule {number} is lost");
