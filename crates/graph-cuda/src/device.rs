@@ -5,7 +5,7 @@ use std::{
     fmt,
     ptr::null_mut,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -23,6 +23,7 @@ use crate::{
     control::Control,
     handle::Handle,
     loading::Driver,
+    module::LoadedModule,
     pad::Pads,
 };
 
@@ -75,6 +76,7 @@ impl Cuda {
             capturing: AtomicUsize::new(0),
             control: Mutex::default(),
             pads: OnceLock::new(),
+            loaded: Mutex::default(),
             lent: Mutex::default(),
         });
         // From here on a failure drops the device, which releases the context.
@@ -163,6 +165,8 @@ pub(crate) struct Device {
     pub(crate) capturing: AtomicUsize,
     control: Mutex<Control>,
     pub(crate) pads: OnceLock<Pads>,
+    /// The modules that somebody holds: for operations that have a stream and no module.
+    pub(crate) loaded: Mutex<Vec<Weak<LoadedModule>>>,
     /// The same context as cudarc's type, made when a raw block first wants it.
     pub(crate) lent: Mutex<Option<Arc<CudaContext>>>,
 }

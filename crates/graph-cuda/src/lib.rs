@@ -99,6 +99,7 @@ mod graph;
 mod handle;
 mod issued;
 mod launch;
+mod loaded;
 mod loading;
 mod memory;
 mod module;

@@ -13,12 +13,12 @@ use crate::{
 /// Loaded kernels. Clones share them; they are unloaded when the last handle and the last graph that recorded one are
 /// gone.
 #[derive(Clone)]
-pub struct Module(Arc<LoadedModule>);
+pub struct Module(pub(crate) Arc<LoadedModule>);
 
 pub(crate) struct LoadedModule {
     pub(crate) device: Arc<Device>,
     raw: Handle<CUmod_st>,
-    source: &'static KernelSource,
+    pub(crate) source: &'static KernelSource,
     functions: Vec<Handle<CUfunc_st>>,
 }
 

@@ -1,6 +1,6 @@
 //! When operations would run on a device whose streams do run side by side: a virtual clock per stream.
 //!
-//! An operation costs one unit unless its [`Label`](crate::Label) says otherwise. It starts when the operation before
+//! An operation costs one unit unless its [`Label`] says otherwise. It starts when the operation before
 //! it on its stream has ended, when every event that its stream waited for has passed, and not before its thread
 //! issued it: waits and [`Host::host_work`] move the thread's clock. Inside a graph, forks and joins count as recorded.
 //!

@@ -6,6 +6,12 @@ use graph_host::{Host, Stream};
 use crate::{DigitsOps, kernels};
 
 impl DigitsOps for Host {
+    type Kernels = ();
+
+    fn kernels(_device: &Host) -> Result<()> {
+        Ok(())
+    }
+
     fn linear(
         stream: &Stream,
         x: In<'_, Host, f32, 2>,

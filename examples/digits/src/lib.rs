@@ -3,10 +3,16 @@
 //! One batched region, [`Classify`], is the whole model: 16 tokens an image, captured at 1 to 32 images. The node
 //! [`DigitsNode`] serves the walk `classify` with it. Link it with `use digits_plugin as _;`.
 
-graph_core::backends!(graph_host::Host);
+graph_core::backends!(
+    graph_host::Host,
+    #[cfg(feature = "cuda")]
+    graph_cuda::Cuda
+);
 
 mod classify;
 mod config;
+#[cfg(feature = "cuda")]
+mod cuda_ops;
 mod host_ops;
 mod images;
 pub mod kernels;
@@ -17,6 +23,8 @@ mod weights;
 
 pub use classify::{Classify, ClassifyArgs, ClassifyInputs, ClassifyOutputs, ClassifyResults};
 pub use config::DigitsConfig;
+#[cfg(feature = "cuda")]
+pub use cuda_ops::DIGITS;
 pub use images::{ImageError, Images, Pixels};
 pub use model::{DigitsModel, DigitsOptions};
 pub use model_support::ModelError;

@@ -30,6 +30,7 @@ pub struct DigitsModel<B: DigitsOps> {
     norm: Tensor<B, f32, 1>,
     head: Tensor<B, f32, 2>,
     head_bias: Tensor<B, f32, 2>,
+    _kernels: B::Kernels,
 }
 
 struct Block<B: DigitsOps> {
@@ -60,6 +61,7 @@ impl<B: DigitsOps> Submodule<B> for DigitsModel<B> {
             head: matrix(&w.head, classes, hidden)?,
             head_bias: matrix(&w.head_bias, 1, classes)?,
             config,
+            _kernels: B::kernels(cx.device)?,
         })
     }
 }

@@ -4,6 +4,12 @@ use graph_core::{Backend, In, Out, Result};
 
 /// The operations of the model. All matrices are row-major, weights are `[out, in]`.
 pub trait DigitsOps: Backend {
+    /// What the operations need on a device, such as compiled kernels. A model loads and keeps it.
+    type Kernels: Send + Sync + 'static;
+
+    /// Loads it; the operations find it by their stream's device.
+    fn kernels(device: &Self) -> Result<Self::Kernels>;
+
     /// `y = x W^T`.
     fn linear(
         stream: &Self::Stream,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Captures and serves the models that are linked into this binary.
 ///
@@ -51,6 +51,33 @@ pub(crate) struct ServeArgs {
     /// Requests that run at the same time.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = at_least_one)]
     pub(crate) max_batch: usize,
+    /// How prompts run: regions with eager attention between them, or one region with all layers.
+    #[arg(long, value_name = "WAY", default_value = "piecewise")]
+    pub(crate) prefill: PrefillWay,
+    /// Tokens of a prefill step.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
+    pub(crate) prefill_budget: usize,
+    /// Tokens of a page of keys and values.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = at_least_one)]
+    pub(crate) page_size: usize,
+    /// Pages that all requests share; by default as many as --max-batch whole contexts take.
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) pages: Option<usize>,
+    /// When prompts arrive: all at once, or at random steps.
+    #[arg(long, value_name = "WHEN", default_value = "all")]
+    pub(crate) arrivals: Arrivals,
+    /// The seed of random arrivals and of sampling: every request draws with it.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Logits are divided by it before a token is drawn; 0 takes the largest.
+    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
+    pub(crate) temperature: f32,
+    /// The largest tokens that may be drawn; 0 for all.
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub(crate) top_k: u32,
+    /// The part of all probability that the largest tokens must reach to be drawn; 1 for all.
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = top_p)]
+    pub(crate) top_p: f32,
     /// Bucket lists that replace the configured ones, as JSON: {"llama.decode": {"batch_sizes": [1, 4]}}.
     #[arg(long, value_name = "FILE")]
     pub(crate) buckets: Option<PathBuf>,
@@ -66,6 +93,18 @@ pub(crate) struct ServeArgs {
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum PrefillWay {
+    Piecewise,
+    BlockLoop,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Arrivals {
+    All,
+    Random,
 }
 
 #[derive(Args)]
@@ -97,6 +136,22 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("must be 1 or more".into()),
         Ok(n) => Ok(n),
+        Err(e) => Err(format!("{e}")),
+    }
+}
+
+fn temperature(text: &str) -> Result<f32, String> {
+    in_range(text, |t: f32| t >= 0.0 && t.is_finite(), "0 or more")
+}
+
+fn top_p(text: &str) -> Result<f32, String> {
+    in_range(text, |p| (0.0..=1.0).contains(&p), "from 0 to 1")
+}
+
+fn in_range(text: &str, holds: impl Fn(f32) -> bool, must: &str) -> Result<f32, String> {
+    match text.parse() {
+        Ok(n) if holds(n) => Ok(n),
+        Ok(_) => Err(format!("must be {must}")),
         Err(e) => Err(format!("{e}")),
     }
 }

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use digits_plugin::{DigitsOptions, Images, Pixels};
 use graph_core::{Engine, Options, Registry};
 use graph_host::Host;
+use graph_resources::SampleParams;
 
 use crate::{
     classify, progress, prompts, regions, report,
@@ -80,7 +81,9 @@ fn everything(
     let arrivals = model.arrivals(prompts, |i| i * ARRIVAL_STEPS)?;
     let start = Instant::now();
     let limits = model.limits(NEW_TOKENS, MAX_BATCH);
-    let finished = scheduler::run(engine.node("llama")?, &stream, &arrivals, limits, |_| Ok(()))?;
+    let params = SampleParams::greedy();
+    let node = engine.node("llama")?;
+    let (finished, _) = scheduler::run(node, &stream, &arrivals, limits, params, |_| Ok(()))?;
     let node = engine.node("digits")?;
     let logits = (1..=MOST_IMAGES)
         .map(|batch_size| classify::classify(node, &stream, images, batch_size))

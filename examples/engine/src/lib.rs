@@ -8,7 +8,7 @@ mod prompts;
 mod record;
 mod regions;
 mod report;
-mod scheduler;
+pub mod scheduler;
 mod serve;
 
 use std::process::ExitCode;

@@ -5,26 +5,43 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use graph_core::{Backend, BucketLists, CaptureOptions, Engine, NodeRunner, Options, Registry};
 use graph_host::Host;
-use llama_plugin::{LlamaConfig, LlamaOptions, Tokenizer};
+use graph_resources::{PageCounts, PagedKv, SampleParams};
+use llama_plugin::{LlamaConfig, LlamaOptions, Prefill, Tokenizer};
 use serde_json::json;
 
 use crate::{
-    cli::ServeArgs,
+    cli::{Arrivals, PrefillWay, ServeArgs},
     progress, prompts,
     record::Record,
     report,
     scheduler::{self, Arrival, Finished, Limits},
 };
 
+/// Tokens of a prefill step where nothing else is said: the largest total that the llama plugin captures.
+const PREFILL_BUDGET: usize = 256;
+
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let prompts = prompts::collect(&args.prompts, args.prompts_file.as_deref())?;
     let model = Model::open(args.model.as_deref())?;
-    let arrivals = model.arrivals(&prompts, |_| 0)?;
+    let steps = match args.arrivals {
+        Arrivals::All => vec![0; prompts.len()],
+        Arrivals::Random => scheduler::random_steps(args.seed, prompts.len()),
+    };
+    let arrivals = model.arrivals(&prompts, |i| steps[i])?;
+    let options = LlamaOptions {
+        page_size: args.page_size,
+        pages: args.pages,
+        prefill: match args.prefill {
+            PrefillWay::Piecewise => Prefill::Piecewise,
+            PrefillWay::BlockLoop => Prefill::BlockLoop,
+        },
+        ..model.options(args.max_batch)
+    };
     let lists = args.buckets.as_ref().map(BucketLists::from_file).transpose()?.unwrap_or_default();
     let capture = CaptureOptions { strict: args.strict, ..CaptureOptions::default() };
     let mut engine = Engine::builder(Host::new())
         .nodes(["llama"])
-        .options(Options::default().with(model.options(args.max_batch)))
+        .options(Options::default().with(options.clone()))
         .bucket_lists(lists)
         .capture_options(capture)
         .progress(progress::report())
@@ -35,12 +52,20 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     if args.strict {
         check_batch(node, args.max_batch.min(prompts.len()))?;
     }
-    let limits = model.limits(args.max_new_tokens, args.max_batch);
+    let limits = Limits {
+        prefill_budget: args.prefill_budget,
+        prefill: options.prefill.walk(),
+        ..model.limits(args.max_new_tokens, args.max_batch)
+    };
+    let params =
+        SampleParams::seeded(args.seed).temperature(args.temperature).top_k(args.top_k).top_p(args.top_p);
     let mut record = args.record.as_deref().map(Record::create).transpose()?;
-    let finished = scheduler::run(node, &stream, &arrivals, limits, |step| match &mut record {
-        Some(record) => record.write(step),
-        None => Ok(()),
-    })?;
+    let (finished, counts) =
+        scheduler::run(node, &stream, &arrivals, limits, params, |step| match &mut record {
+            Some(record) => record.write(step),
+            None => Ok(()),
+        })?;
+    let pages = node.steps().get::<PagedKv<Host>>().context("the llama node has no cache")?.counts();
     record.map_or(Ok(()), Record::finish)?;
     let texts = model.texts(&finished)?;
     let stats = engine.stats();
@@ -48,9 +73,19 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         let request = |((prompt, text), f): ((&String, &String), &Finished)| json!({ "prompt": prompt, "text": text, "new_tokens": f.new_tokens });
         let requests: Vec<_> = prompts.iter().zip(&texts).zip(&finished).map(request).collect();
         let (buckets, eager) = (report::buckets_json(&stats), report::eager_json(&stats));
-        println!("{}", json!({ "requests": requests, "buckets": buckets, "eager": eager }));
+        let pages = json!({ "total": pages.total, "free_at_end": pages.free, "peak": pages.peak });
+        let preemptions = counts.preemptions;
+        println!(
+            "{}",
+            json!({
+                "requests": requests, "buckets": buckets, "eager": eager, "pages": pages,
+                "preemptions": preemptions,
+            })
+        );
     } else {
         print(&prompts, &texts, &finished);
+        let PageCounts { total, peak, .. } = pages;
+        println!("\npages: {peak} of {total} at the most; preemptions: {}", counts.preemptions);
         println!("\n{}", report::buckets(&stats));
     }
     Ok(())
@@ -97,8 +132,16 @@ impl Model {
     }
 
     pub(crate) fn limits(&self, max_new_tokens: usize, max_batch: usize) -> Limits {
-        let context = self.config.max_position_embeddings.min(LlamaOptions::default().max_context);
-        Limits { max_new_tokens, max_batch, context, vocab: self.config.vocab_size }
+        let context = LlamaOptions::default().context(&self.config);
+        Limits {
+            max_new_tokens,
+            max_batch,
+            prefill_budget: PREFILL_BUDGET,
+            context,
+            vocab: self.config.vocab_size,
+            prefill: Prefill::Piecewise.walk(),
+            decode: "decode",
+        }
     }
 
     /// Prompts as tokens; an empty or too long one is an error.

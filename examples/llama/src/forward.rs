@@ -1,8 +1,40 @@
 //! The parts of a forward. Regions, the eager code between them and the captured decode all call these.
 
 use graph_core::{Cx, In, Out, Result, Tensor};
+use graph_resources::KvPages;
 
-use crate::{KvAt, LlamaConfig, LlamaModel, LlamaOps, model::Layer};
+use crate::{LlamaConfig, LlamaModel, LlamaOps, PagedRows, model::Layer};
+
+/// Where a step's tokens are in the cache: what the resources planned for it.
+pub(crate) struct Paged<'c, B: LlamaOps> {
+    pub(crate) rows: PagedRows<'c, B>,
+    slot_mapping: In<'c, B, i32, 1>,
+    pages: &'c KvPages<B>,
+    /// One token per row.
+    decode: bool,
+}
+
+impl<'c, B: LlamaOps> Paged<'c, B> {
+    /// Chunks of prompts.
+    pub(crate) fn packed(cx: &Cx<'c, B>) -> Result<Self> {
+        let pages: &KvPages<B> = cx.resource()?;
+        let plan = |name| cx.planned("attention", name);
+        let rows = PagedRows {
+            indptr: plan("indptr")?,
+            page_indptr: plan("page_indptr")?,
+            page_indices: plan("page_indices")?,
+            last_page_len: plan("last_page_len")?,
+            positions: plan("positions")?,
+            page_size: pages.page_size(),
+        };
+        Ok(Paged { rows, slot_mapping: cx.planned("kv", "slot_mapping")?, pages, decode: false })
+    }
+
+    /// One token of each request.
+    pub(crate) fn decode(cx: &Cx<'c, B>) -> Result<Self> {
+        Ok(Paged { decode: true, ..Self::packed(cx)? })
+    }
+}
 
 /// Temporary memory of [`LlamaModel::qkv`].
 pub(crate) struct QkvScratch<B: LlamaOps> {
@@ -75,15 +107,17 @@ impl<B: LlamaOps> LlamaModel<B> {
     pub(crate) fn attention(
         &self,
         s: &B::Stream,
-        layer: &Layer<B>,
+        layer: usize,
         [q, k, v]: [In<'_, B, f32, 2>; 3],
-        at: KvAt<'_, B>,
+        at: &Paged<'_, B>,
         y: Out<'_, B, f32, 2>,
     ) -> Result<()> {
-        let [keys, values] = &layer.kv;
-        B::store_kv(s, k, at, keys.view_mut())?;
-        B::store_kv(s, v, at, values.view_mut())?;
-        B::attend(s, q, keys.view(), values.view(), at, self.config.heads(), y)
+        let (keys, values, heads) = (at.pages.keys(layer)?, at.pages.values(layer)?, self.config.heads());
+        B::store_kv(s, k, v, at.slot_mapping, keys.view_mut(), values.view_mut())?;
+        match at.decode {
+            true => B::attend_decode(s, q, keys.view(), values.view(), at.rows, heads, y),
+            false => B::attend_packed(s, q, keys.view(), values.view(), at.rows, heads, y),
+        }
     }
 
     /// Output projection, residual, norm, SwiGLU, residual.
@@ -118,27 +152,45 @@ impl<B: LlamaOps> LlamaModel<B> {
         B::linear(cx.stream(), normed.view(), self.head.view(), logits)
     }
 
+    /// All layers, from one hidden state to another.
+    pub(crate) fn layers(
+        &self,
+        cx: &mut Cx<'_, B>,
+        first: In<'_, B, f32, 2>,
+        at: &Paged<'_, B>,
+        last: Out<'_, B, f32, 2>,
+    ) -> Result<()> {
+        let (s, c, [rows, _]) = (cx.stream(), &self.config, first.dims());
+        let between = [cx.scratch([rows, c.hidden_size])?, cx.scratch([rows, c.hidden_size])?];
+        let (q, attn) = (cx.scratch([rows, c.q_dim()])?, cx.scratch([rows, c.q_dim()])?);
+        let (k, v) = (cx.scratch([rows, c.kv_dim()])?, cx.scratch([rows, c.kv_dim()])?);
+        let (qkv_scratch, mlp_scratch) = (QkvScratch::new(cx, c, rows)?, MlpScratch::new(cx, c, rows)?);
+        let mut from = first;
+        for (i, layer) in self.layers.iter().enumerate() {
+            let next = &between[i % 2];
+            let to = if i + 1 == self.layers.len() { last } else { next.view_mut() };
+            let y = QkvOut { q: q.view_mut(), k: k.view_mut(), v: v.view_mut() };
+            self.qkv(s, layer, from, at.rows.positions, &y, &qkv_scratch)?;
+            self.attention(s, i, [q.view(), k.view(), v.view()], at, attn.view_mut())?;
+            self.mlp(s, layer, from, attn.view(), to, &mlp_scratch)?;
+            from = next.view();
+        }
+        Ok(())
+    }
+
     /// One token of each request: all layers and the head.
     pub(crate) fn decode(
         &self,
         cx: &mut Cx<'_, B>,
         tokens: In<'_, B, i32, 1>,
-        at: KvAt<'_, B>,
         logits: Out<'_, B, f32, 2>,
     ) -> Result<()> {
-        let (s, c, [rows]) = (cx.stream(), &self.config, tokens.dims());
-        let (mut hidden, mut next) = (cx.scratch([rows, c.hidden_size])?, cx.scratch([rows, c.hidden_size])?);
-        let (q, attn) = (cx.scratch([rows, c.q_dim()])?, cx.scratch([rows, c.q_dim()])?);
-        let (k, v) = (cx.scratch([rows, c.kv_dim()])?, cx.scratch([rows, c.kv_dim()])?);
-        let (qkv_scratch, mlp_scratch) = (QkvScratch::new(cx, c, rows)?, MlpScratch::new(cx, c, rows)?);
-        B::gather(s, self.embed.view(), tokens, hidden.view_mut())?;
-        for layer in &self.layers {
-            let y = QkvOut { q: q.view_mut(), k: k.view_mut(), v: v.view_mut() };
-            self.qkv(s, layer, hidden.view(), at.positions, &y, &qkv_scratch)?;
-            self.attention(s, layer, [q.view(), k.view(), v.view()], at, attn.view_mut())?;
-            self.mlp(s, layer, hidden.view(), attn.view(), next.view_mut(), &mlp_scratch)?;
-            std::mem::swap(&mut hidden, &mut next);
-        }
-        self.head(cx, hidden.view(), logits)
+        let at = Paged::decode(cx)?;
+        let [rows] = tokens.dims();
+        let (first, last) =
+            (cx.scratch([rows, self.config.hidden_size])?, cx.scratch([rows, self.config.hidden_size])?);
+        B::gather(cx.stream(), self.embed.view(), tokens, first.view_mut())?;
+        self.layers(cx, first.view(), &at, last.view_mut())?;
+        self.head(cx, last.view(), logits)
     }
 }

@@ -3,12 +3,20 @@
 use graph_core::{In, Out, Result};
 use graph_host::{Host, Stream};
 
+use graph_resources::sample_rows;
+
 use crate::{
-    KvAt, LlamaOps,
-    kernels::{self, Heads, KvRows},
+    LlamaOps, PagedRows,
+    kernels::{self, Cache, Heads, Pages, Queries},
 };
 
 impl LlamaOps for Host {
+    type Kernels = ();
+
+    fn kernels(_device: &Host) -> Result<()> {
+        Ok(())
+    }
+
     fn gather(
         stream: &Stream,
         table: In<'_, Host, f32, 2>,
@@ -60,30 +68,69 @@ impl LlamaOps for Host {
 
     fn store_kv(
         stream: &Stream,
-        x: In<'_, Host, f32, 2>,
-        at: KvAt<'_, Host>,
-        cache: Out<'_, Host, f32, 2>,
+        k: In<'_, Host, f32, 2>,
+        v: In<'_, Host, f32, 2>,
+        slot_mapping: In<'_, Host, i32, 1>,
+        keys: Out<'_, Host, f32, 2>,
+        values: Out<'_, Host, f32, 2>,
     ) -> Result<()> {
-        let ([_, width], layout) = (x.dims(), at.layout);
-        let reads = (x, at.slots, at.positions);
-        stream.kernel("store_kv", reads, (cache,), move |(x, slots, positions), (cache,)| {
-            kernels::store_kv(x, KvRows { slots, positions, layout }, width, cache);
+        let [_, width] = k.dims();
+        let (reads, writes) = ((k, v, slot_mapping), (keys, values));
+        stream.kernel("store_kv", reads, writes, move |(k, v, slot_mapping), (keys, values)| {
+            kernels::store(k, slot_mapping, width, keys);
+            kernels::store(v, slot_mapping, width, values);
         })
     }
 
-    fn attend(
+    fn attend_decode(
         stream: &Stream,
         q: In<'_, Host, f32, 2>,
         keys: In<'_, Host, f32, 2>,
         values: In<'_, Host, f32, 2>,
-        at: KvAt<'_, Host>,
+        rows: PagedRows<'_, Host>,
         heads: Heads,
         y: Out<'_, Host, f32, 2>,
     ) -> Result<()> {
-        let layout = at.layout;
-        let reads = (q, keys, values, at.slots, at.positions);
-        stream.kernel("attend", reads, (y,), move |(q, keys, values, slots, positions), (y,)| {
-            kernels::attend(q, keys, values, KvRows { slots, positions, layout }, heads, y);
+        let page_size = rows.page_size;
+        let reads = (q, keys, values, rows.page_indptr, rows.page_indices, rows.last_page_len);
+        stream.kernel("attend_decode", reads, (y,), move |(q, keys, values, indptr, indices, last), (y,)| {
+            let (cache, pages) = (Cache { keys, values }, Pages { indptr, indices, page_size });
+            kernels::attend_decode(q, cache, pages, last, heads, y);
+        })
+    }
+
+    fn attend_packed(
+        stream: &Stream,
+        q: In<'_, Host, f32, 2>,
+        keys: In<'_, Host, f32, 2>,
+        values: In<'_, Host, f32, 2>,
+        rows: PagedRows<'_, Host>,
+        heads: Heads,
+        y: Out<'_, Host, f32, 2>,
+    ) -> Result<()> {
+        let page_size = rows.page_size;
+        let PagedRows { page_indptr, page_indices, indptr, positions, .. } = rows;
+        let reads = (q, keys, values, page_indptr, page_indices, indptr, positions);
+        stream.kernel(
+            "attend_packed",
+            reads,
+            (y,),
+            move |(q, keys, values, ends, indices, indptr, positions), (y,)| {
+                let (cache, pages) = (Cache { keys, values }, Pages { indptr: ends, indices, page_size });
+                kernels::attend_packed(q, cache, pages, Queries { indptr, positions }, heads, y);
+            },
+        )
+    }
+
+    fn sample(
+        stream: &Stream,
+        logits: In<'_, Host, f32, 2>,
+        rows: In<'_, Host, i32, 1>,
+        state: Out<'_, Host, u32, 2>,
+        tokens: Out<'_, Host, i32, 1>,
+    ) -> Result<()> {
+        stream.kernel("sample", (logits, rows), (state, tokens), |(logits, rows), (state, tokens)| {
+            sample_rows(logits, rows, state, tokens);
         })
     }
 

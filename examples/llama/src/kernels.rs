@@ -1,42 +1,10 @@
 //! The decoder's own kernels on slices, beside the shared ones.
 //!
-//! All work row by row: a row's result does not depend on the rows beside it. A token, slot or position out of range
-//! panics, like a wrong length; the host backend makes an error of it.
+//! All work row by row: a row's result does not depend on the rows beside it. A token or row out of range panics,
+//! like a wrong length; the host backend makes an error of it.
 
-use model_support::kernels::{Rows, attend as attend_head, silu};
+use model_support::kernels::{PagedRows, attend_paged, silu};
 pub use model_support::kernels::{add, linear, rms_norm};
-
-/// How keys and values of all requests lie in one buffer: `context` rows for each slot, slot 0 for padding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KvLayout {
-    /// Rows of one slot: positions that a request can have.
-    pub context: usize,
-    /// Slots, the one for padding included.
-    pub slots: usize,
-}
-
-impl KvLayout {
-    /// The slot that padded rows write to.
-    pub const SINK: i32 = 0;
-
-    /// Rows of all slots.
-    pub fn rows(&self) -> usize {
-        self.slots * self.context
-    }
-
-    /// The row of a position; `None` where slot or position are out of range.
-    pub fn row(&self, slot: i32, position: i32) -> Option<usize> {
-        let (slot, position) = (usize::try_from(slot).ok()?, usize::try_from(position).ok()?);
-        (slot < self.slots && position < self.context).then(|| slot * self.context + position)
-    }
-
-    fn row_or_panic(&self, slot: i32, position: i32) -> usize {
-        let KvLayout { context, slots } = self;
-        self.row(slot, position).unwrap_or_else(|| {
-            panic!("slot {slot} of {slots}, position {position} of {context}: out of range")
-        })
-    }
-}
 
 /// The sizes of attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,24 +17,39 @@ pub struct Heads {
     pub head_dim: usize,
 }
 
-/// Which row of the keys and values each token has.
+/// The keys and values of a layer, `[rows, kv_dim]` each.
 #[derive(Clone, Copy, Debug)]
-pub struct KvRows<'a> {
-    /// The slot of each token's request.
-    pub slots: &'a [i32],
-    /// The position of each token.
-    pub positions: &'a [i32],
-    /// Where slots begin.
-    pub layout: KvLayout,
+pub struct Cache<'a> {
+    /// The keys.
+    pub keys: &'a [f32],
+    /// The values.
+    pub values: &'a [f32],
 }
 
-impl KvRows<'_> {
-    fn rows(&self) -> impl Iterator<Item = usize> {
-        self.slots
-            .iter()
-            .zip(self.positions)
-            .map(|(slot, position)| self.layout.row_or_panic(*slot, *position))
+/// The pages of each row of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Pages<'a> {
+    /// The pages of row `r` are `indices[indptr[r]..indptr[r + 1]]`.
+    pub indptr: &'a [i32],
+    /// Pages in token order.
+    pub indices: &'a [i32],
+    /// Tokens of a page.
+    pub page_size: usize,
+}
+
+impl<'a> Pages<'a> {
+    fn of(&self, row: usize) -> &'a [i32] {
+        &self.indices[self.indptr[row] as usize..self.indptr[row + 1] as usize]
     }
+}
+
+/// The queries of each row of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Queries<'a> {
+    /// The queries of row `r` are tokens `indptr[r]..indptr[r + 1]`.
+    pub indptr: &'a [i32],
+    /// The place of each token in its context.
+    pub positions: &'a [i32],
 }
 
 /// `y[i] = table[rows[i]]`: the embedding of tokens, or some rows of a batch.
@@ -96,26 +79,69 @@ pub fn rotary(x: &[f32], positions: &[i32], inverse_frequencies: &[f32], y: &mut
     }
 }
 
-/// Writes each token's keys (or values) to its row.
-pub fn store_kv(x: &[f32], at: KvRows<'_>, width: usize, cache: &mut [f32]) {
-    for (x, row) in x.chunks_exact(width).zip(at.rows()) {
-        cache[row * width..(row + 1) * width].copy_from_slice(x);
+/// Writes each token's keys (or values) to its row of the cache.
+pub fn store(x: &[f32], slot_mapping: &[i32], width: usize, cache: &mut [f32]) {
+    for (x, row) in x.chunks_exact(width).zip(slot_mapping) {
+        let rows = cache.len() / width;
+        let to = usize::try_from(*row).ok().and_then(|row| cache.get_mut(row * width..(row + 1) * width));
+        to.unwrap_or_else(|| panic!("row {row} of a cache of {rows} rows: out of range")).copy_from_slice(x);
     }
 }
 
-/// Causal attention of each token over its request's rows `0..=position`, whatever batch or chunk it comes in. Query
-/// heads share key heads in groups.
-pub fn attend(q: &[f32], keys: &[f32], values: &[f32], at: KvRows<'_>, sizes: Heads, y: &mut [f32]) {
-    let Heads { heads, kv_heads, head_dim } = sizes;
-    let (width, stride) = (heads * head_dim, kv_heads * head_dim);
-    let scale = 1.0 / (head_dim as f32).sqrt();
-    for ((q, y), row) in q.chunks_exact(width).zip(y.chunks_exact_mut(width)).zip(at.rows()) {
-        let first = row / at.layout.context * at.layout.context;
-        for (head, (q, y)) in q.chunks_exact(head_dim).zip(y.chunks_exact_mut(head_dim)).enumerate() {
-            let from = first * stride + head / (heads / kv_heads) * head_dim;
-            let of = |cache| Rows { data: cache, stride };
-            attend_head(q, of(&keys[from..]), of(&values[from..]), row - first + 1, scale, y);
+/// Attention of one token per row over its whole context. A row without pages is zero.
+pub fn attend_decode(
+    q: &[f32],
+    cache: Cache<'_>,
+    pages: Pages<'_>,
+    last_page_len: &[i32],
+    heads: Heads,
+    y: &mut [f32],
+) {
+    let width = heads.heads * heads.head_dim;
+    let rows = q.chunks_exact(width).zip(y.chunks_exact_mut(width)).zip(last_page_len);
+    for (row, ((q, y), last)) in rows.enumerate() {
+        let mine = pages.of(row);
+        let tokens = mine.len().saturating_sub(1) * pages.page_size + *last as usize;
+        attend_token(q, cache, (mine, pages.page_size), tokens, heads, y);
+    }
+}
+
+/// Causal attention of packed chunks: each token over tokens `0..=position` of its row's context, whatever batch or
+/// chunk it comes in. Tokens beyond the last row's are zero.
+pub fn attend_packed(
+    q: &[f32],
+    cache: Cache<'_>,
+    pages: Pages<'_>,
+    queries: Queries<'_>,
+    heads: Heads,
+    y: &mut [f32],
+) {
+    let width = heads.heads * heads.head_dim;
+    y.fill(0.0);
+    for (row, ends) in queries.indptr.windows(2).enumerate() {
+        for token in ends[0] as usize..ends[1] as usize {
+            let at = token * width..(token + 1) * width;
+            let tokens = queries.positions[token] as usize + 1;
+            attend_token(&q[at.clone()], cache, (pages.of(row), pages.page_size), tokens, heads, &mut y[at]);
         }
+    }
+}
+
+/// All heads of one token over the first `tokens` tokens of a context. Query heads share key heads in groups.
+fn attend_token(
+    q: &[f32],
+    cache: Cache<'_>,
+    (pages, page_size): (&[i32], usize),
+    tokens: usize,
+    sizes: Heads,
+    y: &mut [f32],
+) {
+    let Heads { heads, kv_heads, head_dim } = sizes;
+    let (stride, scale) = (kv_heads * head_dim, 1.0 / (head_dim as f32).sqrt());
+    for (head, (q, y)) in q.chunks_exact(head_dim).zip(y.chunks_exact_mut(head_dim)).enumerate() {
+        let from = head / (heads / kv_heads) * head_dim;
+        let of = |cache| PagedRows { data: cache, stride, from, pages, page_size };
+        attend_paged(q, of(cache.keys), of(cache.values), tokens, scale, y);
     }
 }
 
@@ -129,18 +155,6 @@ pub fn silu_mul(gate: &[f32], up: &[f32], y: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const LAYOUT: KvLayout = KvLayout { context: 4, slots: 3 };
-
-    #[test]
-    fn rows_of_slots_do_not_overlap_and_have_bounds() {
-        assert_eq!(LAYOUT.row(0, 3), Some(3));
-        assert_eq!(LAYOUT.row(1, 0), Some(4));
-        assert_eq!(LAYOUT.row(2, 3), Some(LAYOUT.rows() - 1));
-        for (slot, position) in [(3, 0), (0, 4), (-1, 0), (0, -1)] {
-            assert_eq!(LAYOUT.row(slot, position), None);
-        }
-    }
 
     #[test]
     fn rotary_turns_pairs_and_keeps_their_length() {
@@ -160,41 +174,74 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "slot 1 of 3, position 4 of 4")]
-    fn a_position_beyond_the_context_panics() {
-        let at = KvRows { slots: &[1], positions: &[4], layout: LAYOUT };
-        store_kv(&[1.0], at, 1, &mut [0.0; 12]);
-    }
-
-    #[test]
-    fn attention_is_the_same_token_by_token_and_packed_and_sees_no_later_row() {
-        let sizes = Heads { heads: 4, kv_heads: 2, head_dim: 2 };
-        let value = |i: usize| ((i * 37) % 19) as f32 / 7.0 - 1.0;
-        let q: Vec<f32> = (0..3 * 8).map(value).collect();
-        let mut keys: Vec<f32> = (0..LAYOUT.rows() * 4).map(|i| value(i + 5)).collect();
-        let values: Vec<f32> = (0..LAYOUT.rows() * 4).map(|i| value(i + 9)).collect();
-        fn rows<'a>(slots: &'a [i32], positions: &'a [i32]) -> KvRows<'a> {
-            KvRows { slots, positions, layout: LAYOUT }
-        }
-        let mut packed = vec![0.0; 24];
-        attend(&q, &keys, &values, rows(&[1, 1, 2], &[0, 1, 3]), sizes, &mut packed);
-        keys[(4 + 2) * 4..8 * 4].fill(f32::NAN); // positions 2 and 3 of slot 1
-        for (i, at) in [([1], [0]), ([1], [1]), ([2], [3])].into_iter().enumerate() {
-            let mut alone = vec![0.0; 8];
-            attend(&q[i * 8..][..8], &keys, &values, rows(&at.0, &at.1), sizes, &mut alone);
-            assert_eq!(alone, packed[i * 8..][..8], "token {i}");
-        }
-        // Position 0 sees one row: its values, by group of two query heads.
-        let first = &values[4 * 4..5 * 4];
-        assert_eq!(packed[..8], [&first[..2], &first[..2], &first[2..], &first[2..]].concat());
+    #[should_panic(expected = "row 12 of a cache of 12 rows")]
+    fn a_row_beyond_the_cache_panics() {
+        store(&[1.0], &[12], 1, &mut [0.0; 12]);
     }
 
     #[test]
     fn stores_go_to_their_rows_only() {
-        let mut cache = vec![0.0; LAYOUT.rows()];
-        let at = KvRows { slots: &[2, 0], positions: &[1, 0], layout: LAYOUT };
-        store_kv(&[1.0, 2.0], at, 1, &mut cache);
+        let mut cache = vec![0.0; 12];
+        store(&[1.0, 2.0], &[9, 0], 1, &mut cache);
         let written: Vec<_> = cache.iter().enumerate().filter(|(_, v)| **v != 0.0).collect();
         assert_eq!(written, [(0, &2.0), (9, &1.0)]);
+    }
+
+    const SIZES: Heads = Heads { heads: 4, kv_heads: 2, head_dim: 2 };
+
+    fn value(i: usize) -> f32 {
+        ((i * 37) % 19) as f32 / 7.0 - 1.0
+    }
+
+    /// A cache of `rows` rows whose token `i` of context `c` has the same numbers wherever its page is.
+    fn cache(contexts: &[(&[i32], usize)], page_size: usize, rows: usize) -> (Vec<f32>, Vec<f32>) {
+        let (mut keys, mut values) = (vec![f32::NAN; rows * 4], vec![f32::NAN; rows * 4]);
+        for (c, (pages, tokens)) in contexts.iter().enumerate() {
+            for i in 0..*tokens {
+                let row = pages[i / page_size] as usize * page_size + i % page_size;
+                for j in 0..4 {
+                    keys[row * 4 + j] = value(c * 100 + i * 4 + j + 5);
+                    values[row * 4 + j] = value(c * 100 + i * 4 + j + 9);
+                }
+            }
+        }
+        (keys, values)
+    }
+
+    /// Two contexts of 7 and 3 tokens, the last 4 and 1 of which are queries.
+    fn packed(page_size: usize, pages: [&[i32]; 2]) -> Vec<f32> {
+        let (keys, values) = cache(&[(pages[0], 7), (pages[1], 3)], page_size, 40);
+        let indices = pages.concat();
+        let indptr = [0, pages[0].len() as i32, indices.len() as i32, indices.len() as i32];
+        let pages = Pages { indptr: &indptr, indices: &indices, page_size };
+        let queries = Queries { indptr: &[0, 4, 5, 5], positions: &[3, 4, 5, 6, 2, 0] };
+        let q: Vec<f32> = (0..6 * 8).map(value).collect();
+        let mut y = vec![f32::NAN; 6 * 8];
+        attend_packed(&q, Cache { keys: &keys, values: &values }, pages, queries, SIZES, &mut y);
+        y
+    }
+
+    #[test]
+    fn attention_has_the_same_bits_at_any_page_size_and_zeros_for_padding() {
+        let one = packed(1, [&[9, 3, 4, 20, 7, 11, 2], &[1, 5, 6]]);
+        assert!(one[..40].iter().all(|y| y.is_finite()), "no row of another context was read");
+        assert_eq!(one[40..], [0.0; 8], "the padding token");
+        assert_eq!(packed(2, [&[7, 3, 4, 9], &[1, 5]]), one);
+        assert_eq!(packed(4, [&[7, 2], &[1]]), one);
+        assert_eq!(packed(16, [&[1], &[2]]), one);
+    }
+
+    #[test]
+    fn a_token_of_a_packed_chunk_has_the_bits_that_decode_gives_it() {
+        let want = packed(4, [&[7, 2], &[1]]);
+        let (keys, values) = cache(&[(&[7, 2], 7), (&[1], 3)], 4, 40);
+        let cache = Cache { keys: &keys, values: &values };
+        let q: Vec<f32> = (0..6 * 8).map(value).collect();
+        let mut y = vec![f32::NAN; 3 * 8];
+        // The last token of either context, and a row of padding.
+        let pages = Pages { indptr: &[0, 2, 3, 3], indices: &[7, 2, 1, 0], page_size: 4 };
+        attend_decode(&q[3 * 8..], cache, pages, &[3, 3, 0], SIZES, &mut y);
+        assert_eq!(y[..16], want[3 * 8..5 * 8]);
+        assert_eq!(y[16..], [0.0; 8]);
     }
 }

@@ -1,30 +1,42 @@
 //! Plugin: a Llama-style decoder.
 //!
-//! Prefill is piecewise: the regions [`Embed`], [`Qkv`] and [`Mlp`] (the latter two once per layer) are captured at token
-//! totals, and [`LlamaNode`] runs attention eagerly between them. Decode is one captured forward over a batch of
-//! requests. Both call the same parts of [`LlamaModel`]. Link it with `use llama_plugin as _;`.
+//! Keys and values are in pages, which requests get as they grow. Decode is one captured forward over a batch of
+//! requests, from their tokens to their next ones. Prefill has two ways ([`Prefill`]): piecewise, where the regions
+//! [`Embed`], [`Qkv`] and [`Mlp`] (the latter two once per layer) are captured at token totals and [`LlamaNode`] runs
+//! attention eagerly between them; or the region [`BlockLoop`], which has all layers with attention inside. All call
+//! the same parts of [`LlamaModel`]. Link it with `use llama_plugin as _;`.
 
-graph_core::backends!(graph_host::Host);
+graph_core::backends!(
+    graph_host::Host,
+    #[cfg(feature = "cuda")]
+    graph_cuda::Cuda
+);
 
 mod config;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod forward;
 mod host_ops;
 pub mod kernels;
 mod model;
 mod node;
 mod ops;
+mod options;
+mod prefill;
 mod regions;
 mod tokenizer;
 mod weights;
 
 pub use config::LlamaConfig;
-pub use model::{LlamaModel, LlamaOptions, OptionsError};
+pub use model::LlamaModel;
 pub use model_support::ModelError;
-pub use node::LlamaNode;
-pub use ops::{KvAt, LlamaOps};
+pub use node::{LlamaNode, WrongPrefill};
+pub use ops::{LlamaOps, PagedRows};
+pub use options::{LlamaOptions, OptionsError, Prefill};
 pub use regions::{
-    Embed, EmbedArgs, EmbedInputs, EmbedOutputs, EmbedResults, Mlp, MlpArgs, MlpInputs, MlpOutputs,
-    MlpResults, Qkv, QkvArgs, QkvInputs, QkvOutputs, QkvResults,
+    BlockLoop, BlockLoopArgs, BlockLoopInputs, BlockLoopOutputs, BlockLoopResults, Embed, EmbedArgs,
+    EmbedInputs, EmbedOutputs, EmbedResults, Mlp, MlpArgs, MlpInputs, MlpOutputs, MlpResults, Qkv, QkvArgs,
+    QkvInputs, QkvOutputs, QkvResults,
 };
 pub use tokenizer::{Tokenizer, TokenizerError};
 pub use weights::{LayerWeights, Weights};

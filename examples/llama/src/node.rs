@@ -3,49 +3,69 @@
 use std::sync::Arc;
 
 use graph_core::{
-    BatchedCudaGraphConfig, BindCx, CallInputs, CudaGraphConfig, Cx, Elem, Error, Forward, IoSchema, Node,
-    NodeInputs, Result, Runner, Schema, Shape, Statics, Tensor,
+    BatchedCudaGraphConfig, BindCx, CallInputs, CudaGraphConfig, Cx, Elem, Error, Forward, IoSchema, LoadCx,
+    Node, NodeInputs, Resource, Result, Runner, Schema, Shape, Statics, StepRequests, SubmoduleStep,
 };
+use graph_resources::{AttentionPlan, PagedKv, Sampler, SamplerState};
 
-use crate::{Embed, EmbedArgs, KvAt, LlamaModel, LlamaOps, Mlp, MlpArgs, Qkv, QkvArgs, kernels::KvLayout};
+use crate::{BlockLoop, Embed, LlamaModel, LlamaOps, Mlp, Prefill, Qkv};
 
-/// Padding is a request of token 0 at position 0 of the sink.
-const INPUTS: &[IoSchema] = &[
-    IoSchema::host("token", Elem::I32, 1, "[tokens]"),
-    IoSchema::host("position", Elem::I32, 1, "[tokens]"),
-    IoSchema::host("kv_slot", Elem::I32, 1, "[bs]").pad(graph_core::Pad::i32(KvLayout::SINK)),
+const TOKEN: IoSchema = IoSchema::host("token", Elem::I32, 1, "[tokens]");
+/// 1 for a request whose prompt ends with this chunk, so that a token is drawn; 0 otherwise.
+const DRAWS: IoSchema = IoSchema::host("draws", Elem::I32, 1, "[bs]");
+const OUTPUTS: &[IoSchema] = &[
+    IoSchema::device("token", Elem::I32, 1, "[bs]"),
+    IoSchema::device("logits", Elem::F32, 2, "[bs, vocab_size]"),
 ];
-const LOGITS: &[IoSchema] = &[IoSchema::device("logits", Elem::F32, 2, "[bs, vocab_size]")];
 
 const DECODE: Forward = Forward {
     schema: Schema::new(
         "llama",
         "forward_batched",
         "batched(seq_len = 1), batch_sizes = [1, 2, 4, 8, 16]",
-        INPUTS,
-        LOGITS,
+        &[TOKEN],
+        OUTPUTS,
     ),
     walks: &["decode"],
-    resources: &[],
+    resources: &["kv", "attention", "sampler"],
 };
 const PREFILL: Forward = Forward {
-    schema: Schema::new("llama", "forward_prefill", "eager around embed, qkv, mlp", INPUTS, LOGITS),
-    walks: &["prefill"],
+    schema: Schema::new("llama", "forward_prefill", "eager around embed, qkv, mlp", &[TOKEN, DRAWS], OUTPUTS),
+    walks: &[Prefill::Piecewise.walk()],
+    resources: &["kv", "attention"],
+};
+const PREFILL_BLOCK_LOOP: Forward = Forward {
+    schema: Schema::new(
+        "llama",
+        "forward_prefill_block_loop",
+        "eager around embed, block_loop",
+        &[TOKEN, DRAWS],
+        OUTPUTS,
+    ),
+    walks: &[Prefill::BlockLoop.walk()],
     resources: &[],
 };
 
-/// Serves the walks `prefill` (chunks of prompts, packed) and `decode` (one token of each request).
+/// Serves `decode` (one token of each request) and one of the walks of [`Prefill`] (chunks of prompts, packed).
 ///
-/// Both take `token` and `position` of each token and `kv_slot` of each request, `1..=max_requests`, and give the logits
-/// of each request's last token. A prompt may come in chunks: a chunk attends over what is in its request's slot.
+/// All take `token`, the tokens that continue each request, and give its next `token` and the `logits` that it was drawn
+/// from. Where the tokens go and which positions they have is the resources' to know: `kv`, `attention`, `sampler`. A
+/// prompt may come in chunks. `draws` of a prefill says which requests' prompts are complete; the others' `token` is
+/// their largest logit, and their sampler does not move.
 pub struct LlamaNode<B: LlamaOps> {
-    model: Arc<LlamaModel<B>>,
-    embed: Runner<Embed<B>>,
-    qkv: Vec<Runner<Qkv<B>>>,
-    mlp: Vec<Runner<Mlp<B>>>,
+    pub(crate) model: Arc<LlamaModel<B>>,
+    pub(crate) embed: Runner<Embed<B>>,
+    pub(crate) layers: Layers<B>,
 }
 
-graph_core::register_node!("llama", LlamaNode<B>, &[DECODE, PREFILL]);
+/// The runners of all layers.
+pub(crate) enum Layers<B: LlamaOps> {
+    /// Of each layer, before and after its attention.
+    Piecewise(Vec<(Runner<Qkv<B>>, Runner<Mlp<B>>)>),
+    BlockLoop(Box<Runner<BlockLoop<B>>>),
+}
+
+graph_core::register_node!("llama", LlamaNode<B>, &[DECODE, PREFILL, PREFILL_BLOCK_LOOP]);
 
 impl<B: LlamaOps> Node<B> for LlamaNode<B> {
     type Submodule = LlamaModel<B>;
@@ -55,80 +75,105 @@ impl<B: LlamaOps> Node<B> for LlamaNode<B> {
         vec![Box::new(decode.capture_batch_sizes([1, 2, 4, 8, 16]))]
     }
 
-    fn make_static_inputs(model: &LlamaModel<B>, _forward: &str, shape: &Shape, statics: &mut Statics) {
+    fn resources(model: &Arc<LlamaModel<B>>, _cx: &LoadCx<'_, B>) -> Result<Vec<Box<dyn Resource<B>>>> {
+        let kv = model.options.kv(&model.config);
+        Ok(vec![
+            Box::new(PagedKv::new(kv)?),
+            Box::new(AttentionPlan::new(&kv)),
+            Box::new(Sampler::new(model.options.max_requests)?),
+        ])
+    }
+
+    fn declare_step(&self, forward: &str, call: &StepRequests<'_>, step: &mut SubmoduleStep) -> Result<()> {
+        if forward != PREFILL_BLOCK_LOOP.schema.name {
+            call.append("kv", step);
+            call.append("attention", step);
+        }
+        // A prefill draws at its end, in a step of its own: for the requests whose prompt is complete.
+        if forward == DECODE.schema.name {
+            call.append("sampler", step);
+        }
+        Ok(())
+    }
+
+    fn make_static_inputs(model: &LlamaModel<B>, forward: &str, shape: &Shape, statics: &mut Statics) {
         statics.input("token", [shape.total_tokens]);
-        statics.input("position", [shape.total_tokens]);
-        statics.input("kv_slot", [shape.bs]);
-        statics.output("logits", [shape.bs, model.config.vocab_size]);
+        if forward != DECODE.schema.name {
+            statics.input("draws", [shape.bs]);
+        }
+        statics.output("token", [shape.bs]).output("logits", [shape.bs, model.config.vocab_size]);
     }
 
     fn bind(model: Arc<LlamaModel<B>>, cx: &mut BindCx<'_, B>) -> Result<Self> {
-        let (embed, qkv, mlp) = (cx.runners.take_one()?, cx.runners.take()?, cx.runners.take()?);
-        Ok(LlamaNode { model, embed, qkv, mlp })
+        let embed = cx.runners.take_one()?;
+        let layers = match model.options.prefill {
+            Prefill::Piecewise => {
+                Layers::Piecewise(cx.runners.take()?.into_iter().zip(cx.runners.take()?).collect())
+            }
+            Prefill::BlockLoop => Layers::BlockLoop(Box::new(cx.runners.take_one()?)),
+        };
+        Ok(LlamaNode { model, embed, layers })
     }
 
     fn forward(&mut self, forward: &str, cx: &mut Cx<'_, B>, call: &CallInputs<'_, B>) -> Result<()> {
-        match forward == PREFILL.schema.name {
-            true => self.forward_prefill(cx, call),
-            false => self.forward_batched(cx, call),
+        match forward == DECODE.schema.name {
+            true => self.forward_batched(cx, call),
+            false => self.forward_prefill(forward == PREFILL_BLOCK_LOOP.schema.name, cx, call),
         }
     }
 
     fn set_slot(&mut self, slot: usize) {
         self.embed.set_slot(slot);
-        self.qkv.iter_mut().for_each(|r| r.set_slot(slot));
-        self.mlp.iter_mut().for_each(|r| r.set_slot(slot));
+        match &mut self.layers {
+            Layers::BlockLoop(layers) => layers.set_slot(slot),
+            Layers::Piecewise(layers) => {
+                layers.iter_mut().for_each(|(qkv, mlp)| (qkv.set_slot(slot), mlp.set_slot(slot)).0);
+            }
+        }
     }
 
     fn set_eager(&mut self, eager_only: bool) {
         self.embed.set_eager(eager_only);
-        self.qkv.iter_mut().for_each(|r| r.set_eager(eager_only));
-        self.mlp.iter_mut().for_each(|r| r.set_eager(eager_only));
+        match &mut self.layers {
+            Layers::BlockLoop(layers) => layers.set_eager(eager_only),
+            Layers::Piecewise(layers) => {
+                layers
+                    .iter_mut()
+                    .for_each(|(qkv, mlp)| (qkv.set_eager(eager_only), mlp.set_eager(eager_only)).0);
+            }
+        }
     }
 }
 
 impl<B: LlamaOps> LlamaNode<B> {
-    /// One token of each request: captured as a whole.
+    /// One token of each request, captured as a whole: from token to token.
     fn forward_batched(&mut self, cx: &mut Cx<'_, B>, call: &CallInputs<'_, B>) -> Result<()> {
-        let at = KvAt {
-            slots: call.inputs.get("kv_slot")?,
-            positions: call.inputs.get("position")?,
-            layout: self.model.layout,
-        };
-        self.model.decode(cx, call.inputs.get("token")?, at, call.outputs.get("logits")?)
+        let logits = call.outputs.get("logits")?;
+        self.model.decode(cx, call.inputs.get("token")?, logits)?;
+        let (rows, state) = (cx.planned("sampler", "row")?, cx.resource::<SamplerState<B>>()?);
+        B::sample(cx.stream(), logits.read(), rows, state.words().view_mut(), call.outputs.get("token")?)
     }
 
-    /// Chunks of prompts, packed: eager attention between captured regions, and the hidden state stays where it is.
-    fn forward_prefill(&mut self, cx: &mut Cx<'_, B>, call: &CallInputs<'_, B>) -> Result<()> {
-        let (model, s, lens) = (&*self.model, cx.stream(), call.engine_inputs.seq_lens);
-        let (token, position) = (call.inputs.host::<i32>("token")?, call.inputs.host::<i32>("position")?);
-        if let Some(row) = lens.iter().position(|len| *len == 0) {
-            return Err(Error::plugin(format!("llama.prefill: request {row} has no token; leave it out")));
+    fn forward_prefill(
+        &mut self,
+        block_loop: bool,
+        cx: &mut Cx<'_, B>,
+        call: &CallInputs<'_, B>,
+    ) -> Result<()> {
+        let asked = if block_loop { Prefill::BlockLoop } else { Prefill::Piecewise };
+        if asked != self.model.options.prefill {
+            return Err(Error::plugin(WrongPrefill { asked, captured: self.model.options.prefill }));
         }
-        let slot_of = call.inputs.host::<i32>("kv_slot")?.iter().zip(lens);
-        let slots: Vec<i32> = slot_of.flat_map(|(slot, len)| std::iter::repeat_n(*slot, *len)).collect();
-        let slots = Tensor::from_slice(cx.device(), s, &slots, [slots.len()])?;
-        let positions = call.inputs.get("position")?;
-        let at = KvAt { slots: slots.view(), positions, layout: model.layout };
-        let attn = cx.scratch([token.len(), model.config.q_dim()])?;
-
-        let mut h = self.embed.run(EmbedArgs { tokens: token }, lens)?.into_out().hidden;
-        for (layer, (qkv, mlp)) in model.layers.iter().zip(self.qkv.iter_mut().zip(&mut self.mlp)) {
-            let x = qkv.run(QkvArgs { hidden: &h, positions: position }, lens)?.into_out();
-            model.attention(s, layer, [x.q.view(), x.k.view(), x.v.view()], at, attn.view_mut())?;
-            drop(x); // the next layer's queries, keys and values are in the same memory
-            h = mlp.run(MlpArgs { hidden: h, attn: &attn }, lens)?.into_out().hidden;
-        }
-
-        let mut end = 0;
-        let last_of = |len: &usize| {
-            end += *len as i32;
-            end - 1
-        };
-        let last: Vec<i32> = lens.iter().map(last_of).collect();
-        let rows = Tensor::from_slice(cx.device(), s, &last, [last.len()])?;
-        let last = cx.scratch([lens.len(), model.config.hidden_size])?;
-        B::gather(s, h.view(), rows.view(), last.view_mut())?;
-        model.head(cx, last.view(), call.outputs.get("logits")?)
+        self.prefill(cx, call)
     }
+}
+
+/// The walk of a way of prefill that was not captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("llama: walk `{}` needs `LlamaOptions::prefill` {asked:?}, it is {captured:?}, whose walk is `{}`", asked.walk(), captured.walk())]
+pub struct WrongPrefill {
+    /// That of the walk.
+    pub asked: Prefill,
+    /// That of the options.
+    pub captured: Prefill,
 }

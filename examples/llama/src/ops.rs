@@ -2,28 +2,43 @@
 
 use graph_core::{Backend, In, Out, Result};
 
-use crate::kernels::{Heads, KvLayout};
+use crate::kernels::Heads;
 
-/// Which row of the keys and values each token has.
-pub struct KvAt<'a, B: Backend> {
-    /// The slot of each token's request.
-    pub slots: In<'a, B, i32, 1>,
-    /// The position of each token.
+/// The rows of a step, one per request, and where the keys and values of their contexts are: the planned inputs of
+/// [`AttentionPlan`](graph_resources::AttentionPlan), whose documentation says what padding rows have.
+pub struct PagedRows<'a, B: Backend> {
+    /// `[rows + 1]`: the queries of row `r` are tokens `indptr[r]..indptr[r + 1]`. Tokens from `indptr[rows]` on are
+    /// padding.
+    pub indptr: In<'a, B, i32, 1>,
+    /// `[rows + 1]`: the pages of row `r` are entries `page_indptr[r]..page_indptr[r + 1]` of `page_indices`.
+    pub page_indptr: In<'a, B, i32, 1>,
+    /// Pages in token order, those of this step's tokens included. What lies beyond `page_indptr[rows]` is padding.
+    pub page_indices: In<'a, B, i32, 1>,
+    /// `[rows]`: tokens in a row's last page; 0 for a row without pages.
+    pub last_page_len: In<'a, B, i32, 1>,
+    /// `[tokens]`: the place of each token in its context.
     pub positions: In<'a, B, i32, 1>,
-    /// Where slots begin.
-    pub layout: KvLayout,
+    /// Tokens of a page: token `i` of a context is row `page_indices[i / page_size] * page_size + i % page_size` of
+    /// the keys and values.
+    pub page_size: usize,
 }
 
-impl<B: Backend> Clone for KvAt<'_, B> {
+impl<B: Backend> Clone for PagedRows<'_, B> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<B: Backend> Copy for KvAt<'_, B> {}
+impl<B: Backend> Copy for PagedRows<'_, B> {}
 
 /// The operations of the model. All matrices are row-major, weights are `[out, in]`. A row's result has the same bits
 /// alone and in a batch.
 pub trait LlamaOps: Backend {
+    /// What the operations need on a device, such as compiled kernels. A model loads and keeps it.
+    type Kernels: Send + Sync + 'static;
+
+    /// Loads it; the operations find it by their stream's device.
+    fn kernels(device: &Self) -> Result<Self::Kernels>;
+
     /// `y[i] = table[rows[i]]`.
     fn gather(
         stream: &Self::Stream,
@@ -58,23 +73,55 @@ pub trait LlamaOps: Backend {
         y: Out<'_, Self, f32, 2>,
     ) -> Result<()>;
 
-    /// Writes each token's keys (or values) to its row of the cache.
+    /// Writes the keys and values of each token, `[tokens, kv_dim]` both, to its row of the cache:
+    /// `keys[slot_mapping[i]] = k[i]`, and `values` likewise.
+    ///
+    /// Several padding tokens may have one row, in the padding page: any of them may win.
     fn store_kv(
         stream: &Self::Stream,
-        x: In<'_, Self, f32, 2>,
-        at: KvAt<'_, Self>,
-        cache: Out<'_, Self, f32, 2>,
+        k: In<'_, Self, f32, 2>,
+        v: In<'_, Self, f32, 2>,
+        slot_mapping: In<'_, Self, i32, 1>,
+        keys: Out<'_, Self, f32, 2>,
+        values: Out<'_, Self, f32, 2>,
     ) -> Result<()>;
 
-    /// Causal attention of each token over its request's rows `0..=position`.
-    fn attend(
+    /// Attention of one token per row over its whole context, which ends with the token itself: row `r` attends to
+    /// `(pages - 1) * page_size + last_page_len[r]` tokens. A row without pages is zero.
+    ///
+    /// A token's result has the same bits alone, batched, at any page size, and from
+    /// [`attend_packed`](LlamaOps::attend_packed): a request that is preempted computes its tokens again, in a prompt.
+    fn attend_decode(
         stream: &Self::Stream,
         q: In<'_, Self, f32, 2>,
         keys: In<'_, Self, f32, 2>,
         values: In<'_, Self, f32, 2>,
-        at: KvAt<'_, Self>,
+        rows: PagedRows<'_, Self>,
         heads: Heads,
         y: Out<'_, Self, f32, 2>,
+    ) -> Result<()>;
+
+    /// Causal attention of chunks of prompts, packed: each token attends to tokens `0..=position` of its row's context.
+    /// Padding tokens are zero.
+    fn attend_packed(
+        stream: &Self::Stream,
+        q: In<'_, Self, f32, 2>,
+        keys: In<'_, Self, f32, 2>,
+        values: In<'_, Self, f32, 2>,
+        rows: PagedRows<'_, Self>,
+        heads: Heads,
+        y: Out<'_, Self, f32, 2>,
+    ) -> Result<()>;
+
+    /// Draws a token from each row of the logits, as [`sample_row`](graph_resources::sample_row) does, and advances
+    /// the counters: `rows[i]` is the row of `state` (`[.., SamplerRow::WORDS]`) that row `i` draws with. Row 0 is the
+    /// sink of padding; it may occur more than once, and draws nothing.
+    fn sample(
+        stream: &Self::Stream,
+        logits: In<'_, Self, f32, 2>,
+        rows: In<'_, Self, i32, 1>,
+        state: Out<'_, Self, u32, 2>,
+        tokens: Out<'_, Self, i32, 1>,
     ) -> Result<()>;
 
     /// `y = silu(gate) * up`.

@@ -3,6 +3,8 @@
 //! A plugin author needs none of this to use the framework; it is here so that the two plugins show their regions and
 //! not twice the same loader.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod error;
 mod files;
 mod json;

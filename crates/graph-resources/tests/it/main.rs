@@ -4,6 +4,7 @@ mod allocations;
 mod errors;
 mod padding;
 mod probe;
+mod roles;
 mod sampling;
 mod schedules;
 mod slots;

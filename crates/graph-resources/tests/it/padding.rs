@@ -1,10 +1,10 @@
 //! Padding rows write to the padding page only; a step does the same captured and eager.
 
-use graph_core::{Backend, Options, RequestId};
+use graph_core::{Backend, CaptureOptions, ErrorKind, Options, RequestId};
 use graph_host::Host;
 use graph_resources::{PADDING_PAGE, PageOwner};
 
-use crate::toy::{Built, Toy, build, sum_of, value};
+use crate::toy::{Built, Toy, Wild, build, build_with, sum_of, value};
 
 fn ingest(built: &mut Built, requests: &[u64]) {
     for request in requests {
@@ -16,7 +16,7 @@ fn ingest(built: &mut Built, requests: &[u64]) {
 fn a_step_is_the_same_captured_and_eager() {
     let (mut captured, mut eager) = (build(Toy::default()), build(Toy::default()));
     eager.node().set_eager(true);
-    let mut streams = vec![vec![3, 1, 4], vec![1, 5, 9, 2, 6], vec![5]];
+    let mut streams = [vec![3, 1, 4], vec![1, 5, 9, 2, 6], vec![5]];
     for built in [&mut captured, &mut eager] {
         ingest(built, &[1, 2, 3]);
         let rows: Vec<_> = streams.iter().enumerate().map(|(i, s)| (i as u64 + 1, s.as_slice())).collect();
@@ -80,4 +80,16 @@ fn a_step_that_fails_leaves_nothing_reserved() {
         built.kv().assert_consistent();
     }
     assert!(built.step("decode", None, 0, &[(1, &[2])]).unwrap().replayed);
+}
+
+#[test]
+fn a_capture_that_writes_past_its_padding_rows_stops_the_engine() {
+    for (wild, text) in [
+        (Wild::Keys, "resource `kv`: the captures changed the keys of page 1, layer 0"),
+        (Wild::Sampler, "resource `sampler`: the captures changed row 3"),
+    ] {
+        let error = build_with(Toy { wild, ..Toy::default() }, CaptureOptions::default()).err().unwrap();
+        assert!(matches!(error.kind(), ErrorKind::StateChanged { .. }));
+        assert!(error.to_string().contains(text), "{error}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Sampling through the engine, and its distribution.
 
-use graph_core::{Options, RequestId, Resource, Resources};
+use graph_core::{Dims, Label, Options, RequestId, Resource, Resources, Row, StepContext, Steps};
 use graph_host::Host;
 use graph_resources::{SampleParams, Sampler, SamplerRow, SamplerState, sample_row, sample_rows};
 
@@ -239,4 +239,30 @@ fn order_of_filters_and_ties() {
     assert_eq!(sample_row(&[f32::NAN; 3], &SamplerRow::new(&hot)).token, 0);
     assert_eq!(sample_row(&[f32::NEG_INFINITY, 0.0], &SamplerRow::new(&hot)).token, 1);
     assert_eq!(sample_row(&[0.0, f32::INFINITY], &SamplerRow::new(&hot)).token, 1);
+}
+
+#[test]
+fn a_segment_without_tokens_draws_nothing() {
+    let mut steps = Steps::<Host>::new("node", vec![Box::new(Sampler::<Host>::new(4).unwrap())]).unwrap();
+    for request in 1..=3 {
+        let params = SampleParams::seeded(request);
+        steps.ingest(RequestId(request), &Options::default().with(params)).unwrap();
+    }
+    let declared = steps.declare(|step| {
+        let mut part = step.resource("sampler");
+        [1, 0, 1].iter().zip(1..).for_each(|(n, r)| _ = part.segment(RequestId(r), Label::MAIN, *n));
+        Ok(())
+    });
+    let (rows, padded) = ([Row::Padding { slot: 1, row: 3 }], Dims { bs: 4, tokens: 4 });
+    let cx = StepContext { slot: 1, rows: &rows, real_bs: 3, padded, captured: true };
+    let mut step = declared.unwrap().admit().unwrap().plan(&cx).unwrap();
+    let sampler = step.inside().get::<Sampler<Host>>().unwrap();
+    assert_eq!(
+        sampler.planned(1, 0).values::<i32>().unwrap(),
+        [1, 0, 3],
+        "the one in the middle has the sink"
+    );
+    step.commit(&rows);
+    let sampler = steps.get::<Sampler<Host>>().unwrap();
+    assert_eq!([1, 2, 3].map(|r| sampler.counter(RequestId(r)).unwrap()), [1, 0, 1]);
 }

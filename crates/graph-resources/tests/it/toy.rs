@@ -16,6 +16,9 @@ use graph_resources::{
 /// Tokens that can be drawn.
 pub(crate) const VOCABULARY: usize = 11;
 
+/// The resources of a node.
+pub(crate) type BoxedResources = Vec<Box<dyn Resource<Host>>>;
+
 /// What a test asks of the toy: an option of its loader.
 #[derive(Clone)]
 pub(crate) struct Toy {
@@ -23,12 +26,24 @@ pub(crate) struct Toy {
     pub(crate) requests: usize,
     pub(crate) configs: fn() -> Vec<Box<dyn CudaGraphConfig>>,
     /// More resources, or others.
-    pub(crate) adapt: fn(&LoadCx<'_, Host>, Vec<Box<dyn Resource<Host>>>) -> Vec<Box<dyn Resource<Host>>>,
+    pub(crate) adapt: fn(&LoadCx<'_, Host>, BoxedResources) -> BoxedResources,
     pub(crate) splits: fn(usize) -> usize,
     /// More resources that steps declare, without segments.
     pub(crate) extra: &'static [&'static str],
+    /// The forward writes where it must not.
+    pub(crate) wild: Wild,
     /// Steps leave out the sampler, which the forward reads.
     pub(crate) undeclared: bool,
+}
+
+/// What a forward writes although nothing planned it.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Wild {
+    No,
+    /// A row of the page behind the padding page.
+    Keys,
+    /// A request's row of the sampler.
+    Sampler,
 }
 
 impl Default for Toy {
@@ -41,6 +56,7 @@ impl Default for Toy {
             adapt: |_, resources| resources,
             splits: |_| 1,
             extra: &[],
+            wild: Wild::No,
             undeclared: false,
         }
     }
@@ -143,6 +159,18 @@ impl Node<Host> for ToyNode {
             }
         };
         cx.stream().kernel("write", (token, slot_mapping, positions), (keys.view_mut(),), write)?;
+
+        match self.0.wild {
+            Wild::No => {}
+            Wild::Keys => {
+                let wild = keys.view_mut().rows(page_size..page_size + 1)?;
+                cx.stream().kernel("wild", (), (wild,), |(), (wild,)| wild.fill(1.0))?;
+            }
+            Wild::Sampler => {
+                let wild = state.words().view_mut().rows(3..4)?;
+                cx.stream().kernel("wild", (), (wild,), |(), (wild,)| wild[2] += 1)?;
+            }
+        }
 
         let per_request = if forward == "forward_guided" { 2 } else { 1 };
         let loud = if forward == "forward_louder" { 100.0 } else { 1.0 };

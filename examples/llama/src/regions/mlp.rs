@@ -25,7 +25,7 @@ impl<B: LlamaOps> Region for Mlp<B> {
     fn instances(model: &Arc<LlamaModel<B>>) -> Vec<Arc<Self>> {
         let (hidden, q_dim) = (model.config.hidden_size, model.config.q_dim());
         let of = |layer| Arc::new(Mlp { hidden, q_dim, layer, model: model.clone() });
-        (0..model.config.num_hidden_layers).map(of).collect()
+        model.piecewise_layers().map(of).collect()
     }
 
     fn forward(&self, cx: &mut Cx<'_, B>, x: &MlpInputs<'_, B>, y: &MlpOutputs<'_, B>) -> Result<()> {

@@ -35,7 +35,7 @@ impl<B: LlamaOps> Region for Qkv<B> {
             let (hidden, q_dim, kv_dim) = (config.hidden_size, config.q_dim(), config.kv_dim());
             Arc::new(Qkv { hidden, q_dim, kv_dim, layer, model: model.clone() })
         };
-        (0..config.num_hidden_layers).map(of).collect()
+        model.piecewise_layers().map(of).collect()
     }
 
     fn forward(&self, cx: &mut Cx<'_, B>, x: &QkvInputs<'_, B>, y: &QkvOutputs<'_, B>) -> Result<()> {

@@ -3,34 +3,38 @@
 use crate::reference::{argmax, assert_close, references, shakespeare};
 use llama_plugin::{
     LlamaConfig, Tokenizer, Weights,
-    kernels::{KvLayout, KvRows, add, attend, gather, linear, rms_norm, rotary, silu_mul, store_kv},
+    kernels::{Cache, Pages, Queries, add, attend_packed, gather, linear, rms_norm, rotary, silu_mul, store},
 };
+
+/// Pages in some order, for 192 tokens.
+const PAGES: [i32; 4] = [2, 0, 3, 1];
+const PAGE_SIZE: usize = 48;
 
 struct Plain {
     config: LlamaConfig,
     weights: Weights,
     /// Keys and values of each layer.
     kv: Vec<(Vec<f32>, Vec<f32>)>,
-    layout: KvLayout,
 }
 
 impl Plain {
     fn new() -> Self {
         let config = LlamaConfig::from_dir(&shakespeare()).expect("a configuration");
         let weights = Weights::from_dir(&shakespeare(), &config).expect("weights");
-        let layout = KvLayout { context: 192, slots: 2 };
-        let cache = || vec![0.0; layout.rows() * config.kv_dim()];
+        let cache = || vec![0.0; PAGES.len() * PAGE_SIZE * config.kv_dim()];
         let kv = (0..config.num_hidden_layers).map(|_| (cache(), cache())).collect();
-        Plain { config, weights, kv, layout }
+        Plain { config, weights, kv }
     }
 
     /// The logits of the last token.
     fn forward(&mut self, tokens: &[u32], first: usize) -> Vec<f32> {
         let (c, w) = (&self.config, &self.weights);
         let positions: Vec<i32> = (first as i32..).take(tokens.len()).collect();
-        let slots = vec![1; tokens.len()];
+        let row = |p: &i32| PAGES[*p as usize / PAGE_SIZE] * PAGE_SIZE as i32 + *p % PAGE_SIZE as i32;
+        let slot_mapping: Vec<i32> = positions.iter().map(row).collect();
         let ids: Vec<i32> = tokens.iter().map(|t| *t as i32).collect();
-        let at = KvRows { slots: &slots, positions: &positions, layout: self.layout };
+        let pages = Pages { indptr: &[0, PAGES.len() as i32], indices: &PAGES, page_size: PAGE_SIZE };
+        let queries = Queries { indptr: &[0, tokens.len() as i32], positions: &positions };
         let sizes = c.heads();
         let frequencies = c.inverse_frequencies();
         let buffer = |width: usize| vec![0.0; tokens.len() * width];
@@ -54,10 +58,10 @@ impl Plain {
         for (layer, (keys, values)) in w.layers.iter().zip(&mut self.kv) {
             let x = normed(&h, &layer.input_norm);
             let q = turned(&product(&x, &layer.q, c.hidden_size));
-            store_kv(&turned(&product(&x, &layer.k, c.hidden_size)), at, c.kv_dim(), keys);
-            store_kv(&product(&x, &layer.v, c.hidden_size), at, c.kv_dim(), values);
+            store(&turned(&product(&x, &layer.k, c.hidden_size)), &slot_mapping, c.kv_dim(), keys);
+            store(&product(&x, &layer.v, c.hidden_size), &slot_mapping, c.kv_dim(), values);
             let mut attention = buffer(c.q_dim());
-            attend(&q, keys, values, at, sizes, &mut attention);
+            attend_packed(&q, Cache { keys, values }, pages, queries, sizes, &mut attention);
             let mut mid = buffer(c.hidden_size);
             add(&h, &product(&attention, &layer.o, c.q_dim()), &mut mid);
             let x = normed(&mid, &layer.post_norm);

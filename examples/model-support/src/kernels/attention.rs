@@ -17,15 +17,60 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// One head's part of rows that lie in pages: row `i` of a context is row `pages[i / page_size] * page_size +
+/// i % page_size` of `data`.
+#[derive(Clone, Copy, Debug)]
+pub struct PagedRows<'a> {
+    /// All rows of all pages.
+    pub data: &'a [f32],
+    /// From one row to the next.
+    pub stride: usize,
+    /// Where the head's part of a row begins.
+    pub from: usize,
+    /// The pages of the context, in order.
+    pub pages: &'a [i32],
+    /// Rows of a page.
+    pub page_size: usize,
+}
+
+impl<'a> PagedRows<'a> {
+    fn row(&self, i: usize, len: usize) -> &'a [f32] {
+        let row = self.pages[i / self.page_size] as usize * self.page_size + i % self.page_size;
+        &self.data[row * self.stride + self.from..][..len]
+    }
+}
+
 /// One query of one head over the first `count` rows: `out = softmax(scale * q k^T) v`.
 ///
 /// In one pass: the sum so far is scaled down when a larger score comes, so no memory for the scores is needed.
 pub fn attend(query: &[f32], keys: Rows<'_>, values: Rows<'_>, count: usize, scale: f32, out: &mut [f32]) {
     let len = query.len();
+    attend_over(query, (0..count).map(|i| (keys.row(i, len), values.row(i, len))), scale, out);
+}
+
+/// The same over the first `count` rows of a context in pages, to the same bits. Zeros where `count` is 0.
+pub fn attend_paged(
+    query: &[f32],
+    keys: PagedRows<'_>,
+    values: PagedRows<'_>,
+    count: usize,
+    scale: f32,
+    out: &mut [f32],
+) {
+    let len = query.len();
+    attend_over(query, (0..count).map(|i| (keys.row(i, len), values.row(i, len))), scale, out);
+}
+
+fn attend_over<'a>(
+    query: &[f32],
+    rows: impl Iterator<Item = (&'a [f32], &'a [f32])>,
+    scale: f32,
+    out: &mut [f32],
+) {
     let (mut largest, mut total) = (f32::NEG_INFINITY, 0.0);
     out.fill(0.0);
-    for i in 0..count {
-        let score = scale * ArrayView1::from(query).dot(&ArrayView1::from(keys.row(i, len)));
+    for (key, value) in rows {
+        let score = scale * ArrayView1::from(query).dot(&ArrayView1::from(key));
         if score > largest {
             let shrink = (largest - score).exp();
             largest = score;
@@ -34,11 +79,13 @@ pub fn attend(query: &[f32], keys: Rows<'_>, values: Rows<'_>, count: usize, sca
         }
         let weight = (score - largest).exp();
         total += weight;
-        for (o, v) in out.iter_mut().zip(values.row(i, len)) {
+        for (o, v) in out.iter_mut().zip(value) {
             *o += weight * v;
         }
     }
-    out.iter_mut().for_each(|o| *o /= total);
+    if total != 0.0 {
+        out.iter_mut().for_each(|o| *o /= total);
+    }
 }
 
 #[cfg(test)]

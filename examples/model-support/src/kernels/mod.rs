@@ -7,6 +7,6 @@ mod attention;
 mod linear;
 mod rowwise;
 
-pub use attention::{Rows, attend};
+pub use attention::{PagedRows, Rows, attend, attend_paged};
 pub use linear::linear;
 pub use rowwise::{add, rms_norm, silu};

@@ -1,0 +1,88 @@
+//! Launches of the kernels that both plugins use.
+
+use graph_core::{In, Out, Result};
+use graph_cuda::{Cuda, Stream};
+
+use super::{
+    LINEAR, ROWWISE, THREADS,
+    launch::{blocks, check, kernel, size},
+};
+
+/// Rows and columns of `linear.cu`'s tiles, and its threads.
+const TILE_ROWS: u32 = 16;
+const TILE_COLS: u32 = 32;
+const TILE_THREADS: u32 = 128;
+/// Threads of a row of `rms_norm`.
+const NORM_THREADS: u32 = 128;
+
+/// `y = x W^T`.
+///
+/// # Errors
+/// Dimensions that do not fit together; as every launch.
+pub fn linear(
+    stream: &Stream,
+    x: In<'_, Cuda, f32, 2>,
+    weight: In<'_, Cuda, f32, 2>,
+    y: Out<'_, Cuda, f32, 2>,
+) -> Result<()> {
+    let ([rows, inner], [outer, depth]) = (x.dims(), weight.dims());
+    let fits = depth == inner && y.dims() == [rows, outer];
+    check("linear", fits, &[&x.dims(), &weight.dims(), &y.dims()])?;
+    if rows * outer == 0 {
+        return Ok(());
+    }
+    let (rows, inner, outer) = (size(rows)?, size(inner)?, size(outer)?);
+    let linear = kernel(stream, &LINEAR, "linear")?;
+    let grid = [outer.div_ceil(TILE_COLS), rows.div_ceil(TILE_ROWS), 1];
+    let launch = linear.on(stream).grid(grid).block([TILE_THREADS, 1, 1]);
+    // SAFETY: the sizes are those of the views, as checked, and the kernel stays within them in any grid.
+    unsafe { launch.arg(y).arg(x).arg(weight).arg(rows).arg(inner).arg(outer).launch() }
+}
+
+/// `y = x * rsqrt(mean(x^2) + eps) * weight`, row by row.
+///
+/// # Errors
+/// Dimensions that do not fit together; as every launch.
+pub fn rms_norm(
+    stream: &Stream,
+    x: In<'_, Cuda, f32, 2>,
+    weight: In<'_, Cuda, f32, 1>,
+    eps: f32,
+    y: Out<'_, Cuda, f32, 2>,
+) -> Result<()> {
+    let [rows, width] = x.dims();
+    let fits = weight.dims() == [width] && y.dims() == [rows, width];
+    check("rms_norm", fits, &[&x.dims(), &weight.dims(), &y.dims()])?;
+    if rows * width == 0 {
+        return Ok(());
+    }
+    let (rows, width) = (size(rows)?, size(width)?);
+    let rms_norm = kernel(stream, &ROWWISE, "rms_norm")?;
+    let launch = rms_norm.on(stream).grid([rows, 1, 1]).block([NORM_THREADS, 1, 1]);
+    // SAFETY: a block has one of the `rows` rows of `x` and `y`, all as wide as the weight.
+    unsafe { launch.arg(y).arg(x).arg(weight).arg(eps).arg(width).launch() }
+}
+
+/// `y = a + b`; the rows of `b` repeat where `a` has more.
+///
+/// # Errors
+/// Dimensions that do not fit together; as every launch.
+pub fn add(
+    stream: &Stream,
+    a: In<'_, Cuda, f32, 2>,
+    b: In<'_, Cuda, f32, 2>,
+    y: Out<'_, Cuda, f32, 2>,
+) -> Result<()> {
+    let ([_, width], [period, other]) = (a.dims(), b.dims());
+    let fits = y.dims() == a.dims() && other == width;
+    check("add", fits, &[&a.dims(), &b.dims(), &y.dims()])?;
+    if a.is_empty() {
+        return Ok(());
+    }
+    check("add", period > 0, &[&a.dims(), &b.dims()])?;
+    let (count, period) = (size(a.len())?, size(b.len())?);
+    let add = kernel(stream, &ROWWISE, "add")?;
+    let launch = add.on(stream).grid(blocks(count)).block([THREADS, 1, 1]);
+    // SAFETY: `a` and `y` have `count` elements, `b` has `period`, and one at least.
+    unsafe { launch.arg(y).arg(a).arg(b).arg(count).arg(period).launch() }
+}

@@ -1,0 +1,36 @@
+//! Comparisons that say where two results differ.
+
+/// Whether results differ by no more than the tolerance, relative to the larger of 1 and the wanted value.
+///
+/// # Errors
+/// The worst difference, and where it is.
+pub fn close(what: &str, got: &[f32], want: &[f32], tolerance: f32) -> Result<(), String> {
+    if got.len() != want.len() {
+        return Err(format!("{what}: {} values, not {}", got.len(), want.len()));
+    }
+    let distance = |(got, want): (&f32, &f32)| match (got - want).abs() / want.abs().max(1.0) {
+        distance if distance.is_nan() => f32::INFINITY,
+        distance => distance,
+    };
+    let worst = got.iter().zip(want).map(distance).enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+    match worst {
+        Some((i, distance)) if distance > tolerance => {
+            Err(format!("{what}: {} at {i}, not {}: off by {distance:e}", got[i], want[i]))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether results are equal to the bit.
+///
+/// # Errors
+/// The first difference.
+pub fn same(what: &str, got: &[f32], want: &[f32]) -> Result<(), String> {
+    if got.len() != want.len() {
+        return Err(format!("{what}: {} values, not {}", got.len(), want.len()));
+    }
+    match got.iter().zip(want).position(|(got, want)| got.to_bits() != want.to_bits()) {
+        Some(i) => Err(format!("{what}: {} at {i}, not {}", got[i], want[i])),
+        None => Ok(()),
+    }
+}

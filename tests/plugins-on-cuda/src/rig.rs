@@ -1,0 +1,82 @@
+//! A device over the stand-in driver, with kernels compiled from their source or from an edited copy of it.
+
+use std::path::Path;
+
+use graph_core::{Backend, Element, Tensor};
+use graph_cuda::{Cuda, CudaOptions, KernelSource, Stream};
+use model_support::cuda::Kernels;
+use stand_in_driver::{Compiler, Session};
+
+/// One change of a source's text, headers included: `from` must be there.
+#[derive(Clone, Copy, Debug)]
+pub struct Edit {
+    /// What is replaced, wherever it is.
+    pub from: &'static str,
+    /// What with.
+    pub to: &'static str,
+}
+
+/// The driver for one test, or `None` and a line that says that the test did not run.
+pub fn session(test: &str) -> Option<Session<'static>> {
+    let driver = stand_in_driver::load().expect("the stand-in driver");
+    if Compiler::find().is_none() {
+        stand_in_driver::not_run(test);
+        return None;
+    }
+    Some(driver.session())
+}
+
+/// A device whose kernels are compiled by the C++ compiler; those of `source` with the edit.
+///
+/// # Panics
+/// The compiler refuses a source, or the edit changes nothing.
+pub fn open(edited: Option<(&'static KernelSource, Edit)>) -> Cuda {
+    let image = move |source: &KernelSource| {
+        let mut text = source.expanded();
+        if let Some((_, Edit { from, to })) = edited.filter(|(edited, _)| std::ptr::eq(*edited, source)) {
+            assert!(text.contains(from), "{} has no `{from}`", source.name);
+            text = text.replace(from, to);
+        }
+        let compiler = Compiler::find()?;
+        let compiled = compiler.compile_text(&text, source.name, Path::new("."));
+        Some(compiled.unwrap_or_else(|error| panic!("{}: {error}", source.name)).image().into_bytes())
+    };
+    Cuda::with_options(0, CudaOptions::default().images(image)).expect("the stand-in's device")
+}
+
+/// A device and a stream, with kernels loaded.
+pub struct Rig {
+    /// The device.
+    pub device: Cuda,
+    /// A stream of it.
+    pub stream: Stream,
+    _kernels: Kernels,
+}
+
+impl Rig {
+    /// Loads the shared kernels and those of `source`, the latter with the edit.
+    ///
+    /// # Panics
+    /// As [`open`]; what the stand-in reports.
+    pub fn new(source: &'static KernelSource, edit: Option<Edit>) -> Self {
+        let device = open(edit.map(|edit| (source, edit)));
+        let stream = device.stream().expect("a stream");
+        let _kernels = model_support::cuda::load(&device, &[source]).expect("the kernels");
+        Rig { device, stream, _kernels }
+    }
+
+    /// A tensor of these numbers.
+    pub fn up<T: Element, const R: usize>(&self, data: &[T], dims: [usize; R]) -> Tensor<Cuda, T, R> {
+        Tensor::from_slice(&self.device, &self.stream, data, dims).expect("a tensor")
+    }
+
+    /// A tensor to write to.
+    pub fn out<T: Element, const R: usize>(&self, dims: [usize; R]) -> Tensor<Cuda, T, R> {
+        Tensor::alloc(&self.device, dims).expect("a tensor")
+    }
+
+    /// What is in a tensor.
+    pub fn down<T: Element, const R: usize>(&self, tensor: &Tensor<Cuda, T, R>) -> Result<Vec<T>, String> {
+        tensor.to_vec(&self.stream).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,5 @@
+//! The plugins on CUDA over the stand-in driver, in one program.
+
+mod digits;
+mod kernels;
+mod llama;
