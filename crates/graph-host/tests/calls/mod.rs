@@ -1,8 +1,8 @@
 //! Calls that a runner must refuse or run eagerly, and the reasons it gives.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use crate::common::{Rig, Script};
+use crate::common::Rig;
 use graph_core::{
     BatchedCudaGraphConfig, CaptureOptions, Error, ErrorKind, Miss, NodeCall, NodeInputs,
     PiecewiseBatchedConfig, Source, WholeOutcome,
@@ -76,13 +76,10 @@ fn a_configuration_for_a_name_of_another_kind() {
 
 #[test]
 fn when_every_capture_failed_the_reason_says_so() {
-    let act: Arc<dyn Fn(&mut graph_core::Cx<'_, Host>) -> graph_core::Result<()> + Send + Sync> =
-        Arc::new(|cx| match cx.mode() {
-            graph_core::Mode::Capture => Err(Error::plugin("not today")),
-            _ => Ok(()),
-        });
-    let script = Script { act: Mutex::new(Some(act)), ..Script::default() };
-    let mut rig = Rig::scripted(Host::new(), Arc::new(script), |b| b).unwrap();
+    let mut rig = crate::scripted(|cx| match cx.mode() {
+        graph_core::Mode::Capture => Err(Error::plugin("not today")),
+        _ => Ok(()),
+    });
     let outcome = rig.inputs.run(&mut rig.mix, 3).unwrap();
     assert_eq!(outcome.reason(), Some(Miss::CaptureFailed { buckets: 4 }));
     drop(outcome);
