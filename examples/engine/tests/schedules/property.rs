@@ -111,7 +111,7 @@ fn a_text_depends_on_nothing_but_its_prompt() {
     assert!(different.len() > PROMPTS as usize / 2, "the model says the same to everything");
     let mut happened = Happened::default();
     let mut padded_rows = 0;
-    let mut number = 0;
+    let mut number = 0_u32;
     for prefill in [Prefill::Piecewise, Prefill::BlockLoop] {
         // A request needs at most 17 tokens; the pages hold a few.
         for (page_size, pages) in [(1, 40), (4, 11), (16, 4)] {
