@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Schedules for each of the six ways to build the engine.
-const SCHEDULES: u32 = 400;
+const SCHEDULES: u32 = 800;
 const MAX_NEW: usize = 8;
 /// Of a prompt.
 const MAX_PROMPT: usize = 10;
@@ -144,7 +144,7 @@ fn one(
     happened: &mut Happened,
 ) {
     let (schedule, chosen) = schedule(number);
-    let served = schedule.serve(engine, prefill.walk(), number.is_multiple_of(4));
+    let served = schedule.serve(engine, prefill.walk(), true);
     for (i, finished) in served.finished.iter().enumerate() {
         let Some(f) = finished else {
             assert!(schedule.prompts[i].cancel_at.is_some(), "request {i} of schedule {number} is lost");
