@@ -70,13 +70,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// Logits are divided by it before a token is drawn; 0 takes the largest.
-    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
+    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature, allow_negative_numbers = true)]
     pub(crate) temperature: f32,
     /// The largest tokens that may be drawn; 0 for all.
     #[arg(long, value_name = "K", default_value_t = 0)]
     pub(crate) top_k: u32,
     /// The part of all probability that the largest tokens must reach to be drawn; 1 for all.
-    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = top_p)]
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = top_p, allow_negative_numbers = true)]
     pub(crate) top_p: f32,
     /// Bucket lists that replace the configured ones, as JSON: {"llama.decode": {"batch_sizes": [1, 4]}}.
     #[arg(long, value_name = "FILE")]

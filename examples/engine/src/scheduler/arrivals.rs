@@ -43,7 +43,8 @@ pub fn run<B: Backend>(
     coming.sort_by_key(|i| std::cmp::Reverse((arrivals[*i].at_step, *i)));
     // Before anything runs: one that can never be served.
     for (i, arrival) in arrivals.iter().enumerate() {
-        scheduler.check(RequestId(i as u64), arrival.tokens.len())?;
+        let checked = scheduler.check(RequestId(i as u64), arrival.tokens.len());
+        checked.with_context(|| format!("prompt {}", i + 1))?;
     }
     let mut finished: Vec<Option<Finished>> = vec![None; arrivals.len()];
     for step in 0.. {
