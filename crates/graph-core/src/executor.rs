@@ -172,4 +172,17 @@ impl<B: Backend> Executor<B> {
         let known = format!("0..{}, each once", self.outputs.len());
         ErrorKind::UnknownName { owner: self.owner.clone(), what: "output", got: i.to_string(), known }.into()
     }
+
+    /// The bytes of a static input as its bucket's graph reads it, padding included: what is in the slot now.
+    pub(crate) fn static_input(&self, bucket: BucketIx, slot: usize, i: usize) -> Result<Vec<u8>> {
+        let slot = &self.slots[slot % self.slots.len()];
+        let layout = &self.buckets[bucket.index()].layout;
+        let (buffer, at) = match &slot.places.inputs[i] {
+            Some(place) => (&place.buffer, place.offset),
+            None => (&slot.block, layout.host_at[i]),
+        };
+        let mut bytes = vec![0; self.inputs[i].bytes(layout.in_rows[i])];
+        B::download(&self.stream, buffer, at, &mut bytes)?;
+        Ok(bytes)
+    }
 }

@@ -224,6 +224,20 @@ impl<R: Region> Runner<R> {
         Ok(rows)
     }
 
+    /// The bytes of a static input, padding included, as a call of this size would find them now: what the last replay
+    /// in that bucket and slot read, unless another bucket was staged since. Waits for the stream.
+    pub fn static_input(&self, name: &str, real: Dims) -> Result<Vec<u8>> {
+        let owner = || self.executor.owner.clone();
+        let bucket = self.table.choose(real).map_err(|miss| ErrorKind::Strict { owner: owner(), miss })?;
+        let Some(i) = self.executor.schema.inputs.iter().position(|io| io.name == name) else {
+            let known = self.executor.schema.inputs.iter().map(|io| io.name).collect::<Vec<_>>().join(", ");
+            return Err(
+                ErrorKind::UnknownName { owner: owner(), what: "input", got: name.into(), known }.into()
+            );
+        };
+        self.executor.static_input(bucket, self.slot, i)
+    }
+
     /// A copy of its counters.
     pub fn stats(&self) -> RunnerStats {
         self.executor.stats.snapshot()

@@ -11,12 +11,11 @@ typedef unsigned long long u64;
 extern "C" __global__ void pad_rows_words(
     u32* data, const u32* block, u32 word, u32 row, u32 rows, u32 kind, u64 value)
 {
-    u32 real = block[word] < rows ? block[word] : rows;
+    u32 real = block[word];
     u64 end = (u64)rows * row;
     u64 step = (u64)gridDim.x * blockDim.x;
-    const u32* last = data + (u64)(real == 0 ? 0 : real - 1) * row;
     for (u64 i = (u64)real * row + (u64)blockIdx.x * blockDim.x + threadIdx.x; i < end; i += step) {
-        data[i] = kind == 1 && real > 0 ? last[i % row] : (u32)(value >> (32 * (i & 1)));
+        data[i] = kind == 1 && real > 0 ? data[(u64)(real - 1) * row + i % row] : (u32)(value >> (32 * (i & 1)));
     }
 }
 
@@ -24,11 +23,10 @@ extern "C" __global__ void pad_rows_words(
 extern "C" __global__ void pad_rows_bytes(
     unsigned char* data, const u32* block, u32 word, u32 row, u32 rows, u32 kind, u64 value)
 {
-    u32 real = block[word] < rows ? block[word] : rows;
+    u32 real = block[word];
     u64 end = (u64)rows * row;
     u64 step = (u64)gridDim.x * blockDim.x;
-    const unsigned char* last = data + (u64)(real == 0 ? 0 : real - 1) * row;
     for (u64 i = (u64)real * row + (u64)blockIdx.x * blockDim.x + threadIdx.x; i < end; i += step) {
-        data[i] = kind == 1 && real > 0 ? last[i % row] : (unsigned char)(value >> (8 * (i & 7)));
+        data[i] = kind == 1 && real > 0 ? data[(u64)(real - 1) * row + i % row] : (unsigned char)(value >> (8 * (i & 7)));
     }
 }

@@ -87,7 +87,7 @@ pub struct PlanCommand {
     /// Print JSON
     #[cfg_attr(feature = "cli", arg(long))]
     pub json: bool,
-    /// What the list is for in the bucket file; repeat for several [default: llama.decode, or llama.qkv and llama.mlp]
+    /// What the list is for in the bucket file; repeat for several [default: llama.decode, or llama.embed, llama.qkv and llama.mlp]
     #[cfg_attr(feature = "cli", arg(long = "target", value_name = "NAME"))]
     pub targets: Vec<String>,
 }
@@ -258,7 +258,7 @@ impl PlanCommand {
     fn buckets(&self, sizes: &Sizes) -> Result<outcome::Buckets, PlanError> {
         let defaults: &[&str] = match self.dims {
             Dims::Decode => &["llama.decode"],
-            Dims::Prefill => &["llama.qkv", "llama.mlp"],
+            Dims::Prefill => &["llama.embed", "llama.qkv", "llama.mlp"],
         };
         let names = match self.targets.as_slice() {
             [] => defaults.iter().map(|&name| name.to_owned()).collect(),

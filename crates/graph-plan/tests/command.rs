@@ -51,7 +51,7 @@ fn json_for_prefill_has_pairs_and_token_buckets() {
     let mut tokens: Vec<u64> = sizes.iter().map(|pair| pair[1].as_u64().unwrap()).collect();
     tokens.dedup();
     let axis = json!({"total_tokens": tokens});
-    assert_eq!(json["buckets"], json!({"llama.qkv": axis, "llama.mlp": axis}));
+    assert_eq!(json["buckets"], json!({"llama.embed": axis, "llama.qkv": axis, "llama.mlp": axis}));
     assert_eq!(json["held_out"], Value::Null);
     assert_eq!(json["fitted"]["eager_percent"], json!(0.0));
     assert_eq!(json["presets"]["sglang-piecewise-2048"]["eager_percent"], json!(0.0));

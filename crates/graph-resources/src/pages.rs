@@ -121,7 +121,7 @@ impl PageTable {
         }
         // A stream's list never grows later, and is used again by another one.
         stream.pages.reserve_exact(self.max_tokens.div_ceil(self.page_size) - stream.pages.len());
-        while stream.pages.len() * self.page_size < stream.tokens.all() {
+        for _ in stream.pages.len()..stream.tokens.all().div_ceil(self.page_size) {
             stream.pages.extend(self.free.pop());
         }
         Ok(())

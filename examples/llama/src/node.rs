@@ -60,9 +60,14 @@ pub struct LlamaNode<B: LlamaOps> {
 
 /// The runners of all layers.
 pub(crate) enum Layers<B: LlamaOps> {
-    /// Of each layer, before and after its attention.
-    Piecewise(Vec<(Runner<Qkv<B>>, Runner<Mlp<B>>)>),
+    Piecewise(Vec<Layer<B>>),
     BlockLoop(Box<Runner<BlockLoop<B>>>),
+}
+
+/// Of one layer, before and after its attention.
+pub(crate) struct Layer<B: LlamaOps> {
+    pub(crate) qkv: Runner<Qkv<B>>,
+    pub(crate) mlp: Runner<Mlp<B>>,
 }
 
 graph_core::register_node!("llama", LlamaNode<B>, &[DECODE, PREFILL, PREFILL_BLOCK_LOOP]);
@@ -108,7 +113,9 @@ impl<B: LlamaOps> Node<B> for LlamaNode<B> {
         let embed = cx.runners.take_one()?;
         let layers = match model.options.prefill {
             Prefill::Piecewise => {
-                Layers::Piecewise(cx.runners.take()?.into_iter().zip(cx.runners.take()?).collect())
+                let (qkv, mlp) = (cx.runners.take()?, cx.runners.take()?);
+                let layers = qkv.into_iter().zip(mlp).map(|(qkv, mlp)| Layer { qkv, mlp });
+                Layers::Piecewise(layers.collect())
             }
             Prefill::BlockLoop => Layers::BlockLoop(Box::new(cx.runners.take_one()?)),
         };
@@ -126,9 +133,10 @@ impl<B: LlamaOps> Node<B> for LlamaNode<B> {
         self.embed.set_slot(slot);
         match &mut self.layers {
             Layers::BlockLoop(layers) => layers.set_slot(slot),
-            Layers::Piecewise(layers) => {
-                layers.iter_mut().for_each(|(qkv, mlp)| (qkv.set_slot(slot), mlp.set_slot(slot)).0);
-            }
+            Layers::Piecewise(layers) => layers.iter_mut().for_each(|layer| {
+                layer.qkv.set_slot(slot);
+                layer.mlp.set_slot(slot);
+            }),
         }
     }
 
@@ -136,11 +144,10 @@ impl<B: LlamaOps> Node<B> for LlamaNode<B> {
         self.embed.set_eager(eager_only);
         match &mut self.layers {
             Layers::BlockLoop(layers) => layers.set_eager(eager_only),
-            Layers::Piecewise(layers) => {
-                layers
-                    .iter_mut()
-                    .for_each(|(qkv, mlp)| (qkv.set_eager(eager_only), mlp.set_eager(eager_only)).0);
-            }
+            Layers::Piecewise(layers) => layers.iter_mut().for_each(|layer| {
+                layer.qkv.set_eager(eager_only);
+                layer.mlp.set_eager(eager_only);
+            }),
         }
     }
 }

@@ -5,7 +5,11 @@ use graph_core::{
 };
 use graph_resources::{AttentionPlan, Sampler, SamplerState};
 
-use crate::{BlockLoopArgs, EmbedArgs, LlamaNode, LlamaOps, MlpArgs, QkvArgs, forward::Paged, node::Layers};
+use crate::{
+    BlockLoopArgs, EmbedArgs, LlamaNode, LlamaOps, MlpArgs, QkvArgs,
+    forward::Paged,
+    node::{Layer, Layers},
+};
 
 impl<B: LlamaOps> LlamaNode<B> {
     /// The hidden state stays where it is from region to region.
@@ -31,7 +35,7 @@ impl<B: LlamaOps> LlamaNode<B> {
                 let at = &Paged::packed(cx)?;
                 let positions = &positions(steps(cx)?);
                 let attn = cx.scratch([token.len(), model.config.q_dim()])?;
-                for (layer, (qkv, mlp)) in layers.iter_mut().enumerate() {
+                for (layer, Layer { qkv, mlp }) in layers.iter_mut().enumerate() {
                     let x = qkv.run(QkvArgs { hidden: &h, positions }, lens)?.into_out();
                     model.attention(s, layer, [x.q.view(), x.k.view(), x.v.view()], at, attn.view_mut())?;
                     drop(x); // the next layer's queries, keys and values are in the same memory

@@ -29,6 +29,20 @@ fn a_kernel_runs_and_is_recorded_under_its_name() {
 }
 
 #[test]
+fn a_module_is_unloaded_behind_the_work_that_uses_it() {
+    let (session, cuda, stream) = start!("a_module_is_unloaded_behind_the_work_that_uses_it");
+    let two = |data: &[f32; 2]| Tensor::<Cuda, f32, 2>::from_slice(&cuda, &stream, data, [1, 2]).unwrap();
+    let (x, w, y) = (two(&[1.0, 2.0]), two(&[10.0; 2]), two(&[0.0; 2]));
+    let mix = cuda.load(&SOURCE).unwrap().function("mix").unwrap();
+    toy::mix(&mix, &stream, y.view_mut(), x.view(), w.view()).unwrap();
+    drop(mix); // its launch has not run: it does when something waits for it
+    assert_eq!(session.live().modules, 1, "the one that pads");
+    assert_eq!(y.to_vec(&stream).unwrap(), [12.0, 14.0]);
+    drop((x, w, y, stream, cuda));
+    nothing_left(&session);
+}
+
+#[test]
 fn arguments_that_are_not_as_declared_are_refused_before_the_driver_is_called() {
     let (session, cuda, stream) =
         start!("arguments_that_are_not_as_declared_are_refused_before_the_driver_is_called");

@@ -68,8 +68,10 @@ fn invariant_01_padded_rows_hold_what_the_policy_says() {
             }
         }
     }
-    let want = expected(8, 3, 1, 2, Pad::u8(9));
-    assert_eq!(padded(&cuda, &stream, 8, 3, 1, 2, Pad::u8(9)), want, "whole words at an odd address");
+    for pad in [Pad::u8(9), Pad::i64(0x0123_4567_89ab_cdef), Pad::RepeatLast] {
+        let want = expected(8, 3, 1, 2, pad);
+        assert_eq!(padded(&cuda, &stream, 8, 3, 1, 2, pad), want, "{pad}: whole words at an odd address");
+    }
     drop((stream, cuda));
     nothing_left(&session);
 }

@@ -79,6 +79,31 @@ fn errors_of_a_raw_block_and_those_that_cudarc_parks_are_its_errors() {
 }
 
 #[test]
+fn cudarcs_own_calls_on_its_own_memory_can_be_recorded() {
+    let (session, cuda, stream) = start!("cudarcs_own_calls_on_its_own_memory_can_be_recorded");
+    // A second stream of cudarc's turns its tracking by events on where that is allowed, and a wait for an event from
+    // before the capture breaks it (905).
+    // SAFETY: the stream is dropped with the slices, before the device; one stream uses the slices.
+    let (_other, from, mut to) = unsafe {
+        stream.raw("allocates", |s| {
+            let other = s.context().new_stream()?;
+            Ok::<_, DriverError>((other, s.clone_htod(&[1_u32, 2, 3])?, s.alloc_zeros::<u32>(3)?))
+        })
+    }
+    .unwrap();
+    // SAFETY: the slices outlive the graph.
+    let recorded =
+        captured(&stream, || unsafe { stream.raw("copies", |s| s.memcpy_dtod(&from, &mut to)) }).unwrap();
+    let graph = cuda.instantiate(recorded).unwrap();
+    Cuda::launch(&graph, &stream).unwrap();
+    // SAFETY: as above.
+    let read = unsafe { stream.raw("reads", |s| s.clone_dtoh(&to)) }.unwrap();
+    assert_eq!(read, [1, 2, 3]);
+    drop((graph, _other, from, to, stream, cuda));
+    nothing_left(&session);
+}
+
+#[test]
 fn the_first_raw_block_of_a_device_is_not_inside_a_capture() {
     let (_session, _cuda, stream) = start!("the_first_raw_block_of_a_device_is_not_inside_a_capture");
     // SAFETY: it does nothing.

@@ -1,5 +1,7 @@
 //! Tests on the bundled model, in one program.
 
+mod buckets;
+mod by_hand;
 mod classify;
 mod files;
 mod kernels;

@@ -68,10 +68,13 @@ pub struct Scheduler<'n, B: Backend> {
     /// In order; each is ingested.
     active: Vec<Request>,
     finished: Vec<Finished>,
+    on_call: Option<Box<OnCall<'n, B>>>,
     counts: Counts,
     calls: usize,
     orders: u64,
 }
+
+type OnCall<'n, B> = dyn FnMut(&mut NodeRunner<B>, &[RequestId]) + 'n;
 
 impl<'n, B: Backend> Scheduler<'n, B> {
     /// A scheduler without requests.
@@ -98,6 +101,7 @@ impl<'n, B: Backend> Scheduler<'n, B> {
             waiting: VecDeque::new(),
             active: Vec::new(),
             finished: Vec::new(),
+            on_call: None,
             counts,
             calls: 0,
             orders: 0,
@@ -184,6 +188,11 @@ impl<'n, B: Backend> Scheduler<'n, B> {
         }
         self.end();
         Ok(())
+    }
+
+    /// Has something called after every call of the node, with the requests of the call, before any of them leaves.
+    pub fn on_call(&mut self, hook: impl FnMut(&mut NodeRunner<B>, &[RequestId]) + 'n) {
+        self.on_call = Some(Box::new(hook));
     }
 
     /// The requests that ended since it was asked last.
@@ -283,6 +292,9 @@ impl<'n, B: Backend> Scheduler<'n, B> {
         self.calls += 1;
         self.counts.slots[slot] += 1;
         self.counts.replayed += u64::from(walk == self.limits.decode && called.replayed);
+        if let Some(hook) = &mut self.on_call {
+            hook(self.node, &requests);
+        }
         for (i, row) in rows.into_iter().enumerate() {
             let request = &mut self.active[row];
             request.done += seq_lens[i];

@@ -56,7 +56,7 @@ fn eager_execution_gives_the_same() {
 fn strict_mode_serves_what_fits() {
     let first = &prompts()[0];
     let output = program::json(["serve", "--json", "--strict", first["prompt"].as_str().unwrap()]);
-    check(&output, &[first.clone()]);
+    check(&output, std::slice::from_ref(first));
 }
 
 #[test]

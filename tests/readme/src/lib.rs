@@ -1,0 +1,1 @@
+//! The tests of this package build what the README shows.
