@@ -110,7 +110,7 @@ impl Claims {
             .map(|claim| {
                 let end = ends.entry(claim.node).or_default();
                 let offset = *end;
-                *end += claim.bytes.next_multiple_of(ALIGN);
+                *end = end.saturating_add(claim.bytes.next_multiple_of(ALIGN));
                 offset
             })
             .collect();

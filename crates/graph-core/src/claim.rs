@@ -6,7 +6,7 @@ use crate::{
     cx::Cx,
     executor::{IoPlan, Layout},
     statics::StaticBuffer,
-    tensor::{AnyView, MAX_RANK},
+    tensor::{AnyView, MAX_RANK, elements},
 };
 
 /// What is captured: sizes and a body. Regions and whole forwards are its two faces.
@@ -58,6 +58,10 @@ pub(crate) struct SlotClaim {
 
 /// Inputs, and outputs, of one region at the most: holds are counted in one word.
 const MOST_BUFFERS: usize = 32;
+
+/// Bytes of one buffer at the most, so that no sum over the buffers of a region wraps. Rows are counted in one word of
+/// the header.
+const MOST_BYTES: usize = isize::MAX as usize / (4 * MOST_BUFFERS);
 
 /// Works out sizes at every shape and claims them. `targets` come largest first.
 pub(crate) fn claim<B: Backend>(
@@ -164,8 +168,8 @@ pub(crate) fn io_plans(
         dims: size.dims,
         rank: size.rank,
         axis: io.axis,
-        outer: size.dims[..io.axis].iter().product(),
-        row_bytes: size.dims[io.axis + 1..size.rank].iter().product::<usize>() * io.elem.bytes(),
+        outer: elements(&size.dims[..io.axis]),
+        row_bytes: elements(&size.dims[io.axis + 1..size.rank]).saturating_mul(io.elem.bytes()),
         pad: io.pad,
         side: io.side,
     };
@@ -180,7 +184,11 @@ fn rows(schema: &Schema, plans: &[IoPlan], sizes: &[StaticBuffer]) -> Result<Box
         .map(|(plan, size)| {
             let other = (0..MAX_RANK).find(|a| *a != plan.axis && size.dims[*a] != plan.dims[*a]);
             match other {
-                None => Ok(size.dims[plan.axis]),
+                None if u32::try_from(rows).is_err() || plan.bytes(rows) > MOST_BYTES => {
+                    let why = format!("a size of {:?} is beyond any memory", &size.dims[..size.rank]);
+                    Err(ErrorKind::BadDeclaration { owner: schema.full_name(), input: plan.name, why }.into())
+                }
+                None => Ok(rows),
                 Some(axis) => Err(ErrorKind::AxisVaries {
                     owner: schema.full_name(),
                     name: plan.name,

@@ -342,6 +342,18 @@ pub enum ErrorKind {
         /// Which list.
         list: &'static str,
     },
+    /// A bucket list with a size that no capture has.
+    #[error("{name}: `{list}` contains {size}; sizes end at {most}")]
+    SizeTooLarge {
+        /// Whose list.
+        name: String,
+        /// Which list.
+        list: &'static str,
+        /// The size.
+        size: usize,
+        /// The largest that there may be.
+        most: usize,
+    },
     /// A bucket list for something that cannot have it.
     #[error("{name}: `{list}` does not apply to a {kind} configuration; use {use_instead}")]
     WrongList {

@@ -15,7 +15,7 @@ use crate::{
     Backend, BucketIx, Dims, Elem, Error, ErrorKind, Kwargs, Pad, RawOut, Result, Schema, Side, SlotLease,
     lease::{Busy, Keep, Launched, LeaseHold, SlotPlaces, Staged},
     stats::{BucketStats, Stats},
-    tensor::MAX_RANK,
+    tensor::{MAX_RANK, elements},
 };
 
 pub(crate) struct Executor<B: Backend> {
@@ -58,7 +58,7 @@ pub(crate) struct IoPlan {
 
 impl IoPlan {
     pub(crate) fn bytes(&self, rows: usize) -> usize {
-        self.outer * rows * self.row_bytes
+        elements(&[self.outer, rows, self.row_bytes])
     }
 
     pub(crate) fn dims_at(&self, rows: usize) -> [usize; MAX_RANK] {

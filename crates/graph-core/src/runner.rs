@@ -157,7 +157,7 @@ impl<R: Region> Runner<R> {
         let requests = step.as_ref().map_or(&[][..], |(requests, _)| requests);
         let rows: Vec<Row> = requests.iter().map(|r| Row::Request(*r)).collect();
         let seq_lens = match self.config.config_type() {
-            PiecewiseConfigType::Batched => vec![tokens / bs; bs],
+            PiecewiseConfigType::Batched => vec![tokens / bs.max(1); bs],
             PiecewiseConfigType::Packed => seq_lens.to_vec(),
         };
         let call = EagerCall {

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use crate::{
-    AnyView, Backend, Elem, Element, HostValue, In, OutTensor, Tensor, arena::Place, tensor::MAX_RANK,
+    AnyView, Backend, Elem, Element, ErrorKind, HostValue, In, OutTensor, Result, Tensor,
+    arena::Place,
+    tensor::{MAX_RANK, all_axes, elements},
 };
 
 /// The rows of one input, with their types as data.
@@ -39,9 +41,7 @@ impl<B: Backend> Copy for Source<'_, B> {}
 
 impl<'a, B: Backend> Source<'a, B> {
     fn new<T: Element, const R: usize>(at: At<'a, B>, d: [usize; R]) -> Self {
-        let mut dims = [0; MAX_RANK];
-        dims[..R].copy_from_slice(&d);
-        Source { at, elem: T::ELEM, dims, rank: R }
+        Source { at, elem: T::ELEM, dims: all_axes(d), rank: R }
     }
 
     /// Its dimensions.
@@ -136,7 +136,7 @@ pub struct HostTensor<'a, T, const R: usize> {
 impl<'a, T, const R: usize> HostTensor<'a, T, R> {
     /// Data and dimensions; an error where they disagree.
     pub fn new(data: &'a [T], dims: [usize; R]) -> crate::Result<Self> {
-        let want = dims.iter().product();
+        let want = elements(&dims);
         if data.len() != want {
             return Err(crate::ErrorKind::DataLength { len: data.len(), dims: dims.to_vec(), want }.into());
         }

@@ -96,7 +96,7 @@ impl SubmoduleStepPart<'_> {
         let part = self.step.parts.last_mut().expect("a part is made with its step");
         let first = part.segments.start == part.segments.end;
         let start = if first { 0 } else { self.step.segments.last().map_or(0, |s| s.span.end) };
-        self.step.segments.push(Segment { request, label, span: start..start + tokens });
+        self.step.segments.push(Segment { request, label, span: start..start.saturating_add(tokens) });
         part.segments.end += 1;
         self
     }
