@@ -87,13 +87,10 @@ pub(crate) fn claim<B: Backend>(
     for target in &targets {
         steps.claim(uses, &target.shape)?;
     }
-    for (what, n) in [("inputs", declared.len()), ("outputs", schema.outputs.len())] {
-        if n > MOST_BUFFERS {
-            return Err(ErrorKind::TooMany { owner: owner(), what, got: n, most: MOST_BUFFERS }.into());
-        }
-    }
-    for io in schema.inputs.iter().chain(schema.outputs) {
-        check_declaration(&owner(), io)?;
+    check_schema(schema)?;
+    if declared.len() > MOST_BUFFERS {
+        let (what, got) = ("inputs", declared.len());
+        return Err(ErrorKind::TooMany { owner: owner(), what, got, most: MOST_BUFFERS }.into());
     }
     let statics = |shape: &Shape| -> Result<Statics> {
         let mut statics = Statics::default();
@@ -128,13 +125,19 @@ pub(crate) fn claim<B: Backend>(
             let mut places = SlotClaim { inputs: Vec::new(), outputs: Vec::new() };
             for (i, plan) in inputs.iter().enumerate() {
                 let bytes = plan.bytes(most(&|l| l.in_rows[i]));
-                places.inputs.push(match (plan.side, first.inputs[i].wire) {
+                let id = match (plan.side, first.inputs[i].wire) {
                     (Side::Host, _) => None,
                     (Side::Device, Some(wire)) => Some(claims.wire(schema.node, wire, slot, bytes)),
                     (Side::Device, None) => {
                         Some(claims.input(schema.node, schema.name, plan.name, slot, bytes))
                     }
-                });
+                };
+                // Two inputs on one wire would be padded twice, by two policies.
+                if let Some(first) = places.inputs.iter().position(|p| id.is_some() && *p == id) {
+                    let (first, second) = (inputs[first].name, plan.name);
+                    return Err(ErrorKind::WireClash { owner: owner(), first, second }.into());
+                }
+                places.inputs.push(id);
             }
             for (i, plan) in outputs.iter().enumerate() {
                 let bytes = plan.bytes(most(&|l| l.out_rows[i]));
@@ -183,6 +186,7 @@ fn rows(schema: &Schema, plans: &[IoPlan], sizes: &[StaticBuffer]) -> Result<Box
         .zip(sizes)
         .map(|(plan, size)| {
             let other = (0..MAX_RANK).find(|a| *a != plan.axis && size.dims[*a] != plan.dims[*a]);
+            let rows = size.dims[plan.axis];
             match other {
                 None if u32::try_from(rows).is_err() || plan.bytes(rows) > MOST_BYTES => {
                     let why = format!("a size of {:?} is beyond any memory", &size.dims[..size.rank]);
@@ -201,6 +205,24 @@ fn rows(schema: &Schema, plans: &[IoPlan], sizes: &[StaticBuffer]) -> Result<Box
             }
         })
         .collect()
+}
+
+/// What a declaration may get wrong by itself, whether or not it is captured.
+pub(crate) fn check_schema(schema: &Schema) -> Result<()> {
+    let owner = schema.full_name();
+    for (what, all) in [("inputs", schema.inputs), ("outputs", schema.outputs)] {
+        if all.len() > MOST_BUFFERS {
+            return Err(ErrorKind::TooMany { owner, what, got: all.len(), most: MOST_BUFFERS }.into());
+        }
+        for (i, io) in all.iter().enumerate() {
+            check_declaration(&owner, io)?;
+            if all[..i].iter().any(|earlier| earlier.name == io.name) {
+                let why = format!("two {what} have this name");
+                return Err(ErrorKind::BadDeclaration { owner, input: io.name, why }.into());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn check_declaration(owner: &str, io: &IoSchema) -> Result<()> {

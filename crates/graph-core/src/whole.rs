@@ -8,7 +8,7 @@ use crate::{
     RequestId, Result, Row, Schema, Shape, SlotLease, Source, Staged, Statics, Step,
     arena::Claims,
     capture::{CaptureOptions, Capturer},
-    claim::{Claimed, Program, Target, claim},
+    claim::{Claimed, Program, Target, check_schema, claim},
     config::{PlannedBucket, plan_captures, shape_of},
     executor::Executor,
     named::in_order,
@@ -272,6 +272,7 @@ impl PendingWhole {
         options: &CaptureOptions,
         claims: &mut Claims,
     ) -> Result<Self> {
+        node.forwards.iter().try_for_each(|forward| check_schema(&forward.schema))?;
         let configs = std::mem::take(&mut node.configs);
         let plan = plan_captures(node.name, &configs, &options.default_batch_sizes)?;
         let mut claimed = Vec::new();
