@@ -95,6 +95,7 @@ impl<B: Backend> EagerCall<'_, B> {
     ) -> Result<UploadedPlan<B>> {
         let mut plan = UploadedPlan::none();
         step.planned(resources, 0, |resource, name, source| {
+            source.check_data()?;
             let buffer = self.upload(&source)?;
             let Some(buffer) = buffer else {
                 return Err(ErrorKind::HostInputOnDevice { owner: resource.into(), input: name }.into());

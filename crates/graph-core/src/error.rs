@@ -304,6 +304,18 @@ pub enum ErrorKind {
         /// How many there may be.
         most: usize,
     },
+    /// More or fewer of something than declared: a mistake of a hand-written region or node.
+    #[error("{owner}: {got} {what}, {want} declared")]
+    WrongCount {
+        /// `node.name` of the region or forward.
+        owner: String,
+        /// What was counted.
+        what: &'static str,
+        /// How many there are.
+        got: usize,
+        /// How many are declared.
+        want: usize,
+    },
     /// Two buffers of one region that are the same memory.
     #[error(
         "{owner}: `{first}` and `{second}` are on the same wire buffer; give them indices of different parity"

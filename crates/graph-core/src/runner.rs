@@ -103,7 +103,7 @@ impl<R: Region> Runner<R> {
 
         let mut sources: SmallVec<[Source<'_, R::Backend>; 16]> = sources.as_ref().iter().copied().collect();
         let mut lengths: SmallVec<[usize; 16]> = region.in_rows(real).as_ref().iter().copied().collect();
-        let mut planned = self.executor.inputs[lengths.len()..].iter();
+        let mut planned = self.executor.inputs.iter().skip(self.executor.schema.inputs.len());
         step.planned(region.resources(), lease.slot(), |_, _, source| {
             lengths.extend(planned.next().map(|plan| source.dims[plan.axis]));
             sources.push(source);

@@ -57,6 +57,18 @@ impl<'a, B: Backend> Source<'a, B> {
         }
     }
 
+    /// Host data comes from implementations of [`HostInput`], which may say one size and give another.
+    #[inline]
+    pub(crate) fn check_data(&self) -> Result<()> {
+        match self.at {
+            At::Host(data) if data.len() != elements(self.dims()).saturating_mul(self.elem.bytes()) => {
+                let (len, dims) = (data.len() / self.elem.bytes(), self.dims().to_vec());
+                Err(ErrorKind::DataLength { len, want: elements(&dims), dims }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn of_view(v: AnyView<'a, B>) -> Self {
         Source {
             at: At::Device { buffer: v.buffer, offset: v.offset },

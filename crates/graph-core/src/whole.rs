@@ -160,7 +160,7 @@ impl<B: Backend> WholeRunner<B> {
         self.rows.clear();
         let sizes = self.sizes.inputs.iter().zip(executor.schema.inputs);
         self.rows.extend(sizes.map(|(size, io)| size.dims[io.axis]));
-        let mut planned = executor.inputs[executor.schema.inputs.len()..].iter();
+        let mut planned = executor.inputs.iter().skip(executor.schema.inputs.len());
         step.planned(self.forwards[config].resources, lease.slot(), |_, _, source| {
             self.rows.extend(planned.next().map(|plan| source.dims[plan.axis]));
             sources.push(source);
