@@ -5,9 +5,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::{
-    AnyView, Args, Backend, BucketTable, Cx, Dims, ErrorKind, Kwargs, Miss, Outcome, PiecewiseConfigType,
-    PiecewiseCudaGraphConfig, Region, RequestId, Resources, Result, Row, RunnerStats, Schema, Shape, Source,
-    Statics, StepContext, StepRequests, Steps,
+    AnyView, Args, Backend, BucketIx, BucketTable, Cx, Dims, ErrorKind, Kwargs, Miss, Outcome,
+    PiecewiseConfigType, PiecewiseCudaGraphConfig, Region, RequestId, Resources, Result, Row, RunnerStats,
+    Schema, Shape, Source, Statics, StepContext, StepRequests, Steps,
     arena::Claims,
     capture::{CaptureOptions, Capturer},
     claim::{Claimed, Program, Target, claim},
@@ -49,9 +49,8 @@ impl<R: Region> Runner<R> {
         args.check(self.executor.schema)?;
         let real = self.config.real_dims(seq_lens);
         let sources = args.sources();
-        let bucket = match self.table.choose(real) {
-            Ok(bucket) if !self.eager_only => bucket,
-            Ok(_) => return self.eager(Miss::Forced, seq_lens, sources.as_ref(), None),
+        let bucket = match self.choose(real) {
+            Ok(bucket) => bucket,
             Err(reason) => return self.eager(reason, seq_lens, sources.as_ref(), None),
         };
         let rows = self.region.in_rows(real);
@@ -84,9 +83,8 @@ impl<R: Region> Runner<R> {
         args.check(self.executor.schema)?;
         let real = self.config.real_dims(seq_lens);
         let sources = args.sources();
-        let bucket = match self.table.choose(real) {
-            Ok(bucket) if !self.eager_only => bucket,
-            Ok(_) => return self.eager(Miss::Forced, seq_lens, sources.as_ref(), Some((requests, steps))),
+        let bucket = match self.choose(real) {
+            Ok(bucket) => bucket,
             Err(reason) => return self.eager(reason, seq_lens, sources.as_ref(), Some((requests, steps))),
         };
         let before = self.config.lease_before_step();
@@ -114,6 +112,14 @@ impl<R: Region> Runner<R> {
         let launched = self.executor.launch(staged, real)?;
         step.commit(&rows[requests.len()..]);
         self.results(launched, real)
+    }
+
+    #[inline]
+    fn choose(&self, real: Dims) -> Result<BucketIx, Miss> {
+        match self.eager_only {
+            true => Err(Miss::Forced), // whether or not a bucket fits: nothing is missing, so strict mode allows it
+            false => self.table.choose(real),
+        }
     }
 
     #[inline]
