@@ -177,6 +177,16 @@ pub enum ErrorKind {
         /// Who was asked.
         owner: String,
     },
+    /// A step that was planned for one slot, staged into another.
+    #[error("{node}: the step was planned for slot {planned}, its lease is of slot {leased}")]
+    OtherSlot {
+        /// The node.
+        node: &'static str,
+        /// The slot of its `StepContext`.
+        planned: usize,
+        /// The slot of its lease.
+        leased: usize,
+    },
     /// The slot's last launch did not complete although the stream was waited for.
     #[error("{owner}: the last replay on slot {slot} never completed")]
     NeverCompleted {
