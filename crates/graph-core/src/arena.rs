@@ -37,7 +37,12 @@ impl<B: Backend> Place<B> {
         self.held.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives back what [`take`](Self::take) took.
+    /// Holds what somebody holds already, for as long as a staged step is to read it.
+    pub(crate) fn share(&self) {
+        self.held.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Gives back what [`take`](Self::take) or [`share`](Self::share) took.
     pub(crate) fn release(&self) {
         self.held.fetch_sub(1, Ordering::Release);
     }
@@ -110,7 +115,7 @@ impl Claims {
             .map(|claim| {
                 let end = ends.entry(claim.node).or_default();
                 let offset = *end;
-                *end += claim.bytes.next_multiple_of(ALIGN);
+                *end = end.saturating_add(claim.bytes.next_multiple_of(ALIGN));
                 offset
             })
             .collect();

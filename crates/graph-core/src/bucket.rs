@@ -189,14 +189,21 @@ enum Pick {
     Rising(Box<[u32]>),
     /// One cell per pair of distinct sizes.
     Grid(Box<[u32]>),
+    /// Size in requests and bucket, in (tokens, bs) order: the first that holds the requests, from the first that holds
+    /// the tokens on. For lists whose grid would take too much memory.
+    Scan(Box<[(usize, u32)]>),
 }
+
+/// Cells of the largest grid: 16 MB.
+const MOST_CELLS: usize = 1 << 22;
 
 const NONE: u32 = u32::MAX;
 
 impl BucketTable {
     /// A table over `buckets` in their own order; the flag says whether a bucket's configuration is batched.
     ///
-    /// Sizes in no order at all cost one cell per pair of distinct sizes: 4 MB for a thousand of each.
+    /// Sizes in no order at all cost one cell per pair of distinct sizes: 4 MB for a thousand of each. Beyond two
+    /// thousand of each the choice is a search, and no longer takes the same time whatever the number of buckets.
     pub fn new(buckets: impl IntoIterator<Item = (Dims, bool)>) -> Self {
         Self::of(buckets.into_iter().zip(0..).map(|((d, batched), i)| (BucketIx(i), d, batched)).collect())
     }
@@ -220,6 +227,14 @@ impl BucketTable {
             v
         };
         let (tokens, bs) = (distinct(|d| d.tokens), distinct(|d| d.bs));
+        if tokens.len().saturating_mul(bs.len()) > MOST_CELLS {
+            return BucketTable {
+                by_tokens: Ranks::new(all.iter().map(|b| b.1.tokens).collect()),
+                by_bs: Ranks::new(bs),
+                pick: Pick::Scan(all.iter().map(|b| (b.1.bs, b.0.0)).collect()),
+                batched,
+            };
+        }
         // From the largest total down: a cell is its own bucket, or that of the next total with the same bs rank,
         // or that of the same total with the next bs rank; `all` is ordered, so the first fit wins.
         let mut cells = vec![NONE; tokens.len() * bs.len()];
@@ -252,6 +267,10 @@ impl BucketTable {
             Pick::Grid(cells) => match cells[t * self.by_bs.len() + b] {
                 NONE => Err(self.miss(d)),
                 ix => Ok(BucketIx(ix)),
+            },
+            Pick::Scan(all) => match all[t..].iter().find(|(bs, _)| *bs >= d.bs) {
+                Some((_, ix)) => Ok(BucketIx(*ix)),
+                None => Err(self.miss(d)),
             },
         }
     }

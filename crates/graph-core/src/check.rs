@@ -2,7 +2,8 @@
 
 use crate::{Backend, Dims, Error, ErrorKind, Result, Source, executor::IoPlan};
 
-/// Count, element, rank and size of every input, before a byte is written.
+/// Count, element, rank and size of every input, before a byte is written. `rows` and `sources` may come from code that
+/// was written by hand: one too many of either would be read as something else.
 #[inline]
 pub(crate) fn check_sources<B: Backend>(
     owner: &str,
@@ -11,6 +12,9 @@ pub(crate) fn check_sources<B: Backend>(
     rows: &[usize],
     sources: &[Source<'_, B>],
 ) -> Result<()> {
+    if rows.len() != plans.len() || sources.len() > plans.len() {
+        return Err(wrong_count(owner, plans, rows, sources));
+    }
     for (i, plan) in plans.iter().enumerate() {
         let Some(source) = sources.get(i) else { return Err(missing(owner, plan)) };
         if source.elem != plan.elem || source.rank != plan.rank {
@@ -19,8 +23,23 @@ pub(crate) fn check_sources<B: Backend>(
         if !plan.fits(rows[i], &source.dims) {
             return Err(wrong_size(owner, plan, rows[i], real, source));
         }
+        source.check_data()?;
     }
     Ok(())
+}
+
+#[cold]
+fn wrong_count<B: Backend>(
+    owner: &str,
+    plans: &[IoPlan],
+    rows: &[usize],
+    sources: &[Source<'_, B>],
+) -> Error {
+    let (what, got) = match sources.len() > plans.len() {
+        true => ("inputs", sources.len()),
+        false => ("input lengths", rows.len()),
+    };
+    ErrorKind::WrongCount { owner: owner.into(), what, got, want: plans.len() }.into()
 }
 
 #[cold]

@@ -6,7 +6,7 @@ use crate::{
     cx::Cx,
     executor::{IoPlan, Layout},
     statics::StaticBuffer,
-    tensor::{AnyView, MAX_RANK},
+    tensor::{AnyView, MAX_RANK, elements},
 };
 
 /// What is captured: sizes and a body. Regions and whole forwards are its two faces.
@@ -59,6 +59,10 @@ pub(crate) struct SlotClaim {
 /// Inputs, and outputs, of one region at the most: holds are counted in one word.
 const MOST_BUFFERS: usize = 32;
 
+/// Bytes of one buffer at the most, so that no sum over the buffers of a region wraps. Rows are counted in one word of
+/// the header.
+const MOST_BYTES: usize = isize::MAX as usize / (4 * MOST_BUFFERS);
+
 /// Works out sizes at every shape and claims them. `targets` come largest first.
 pub(crate) fn claim<B: Backend>(
     program: &dyn Program<B>,
@@ -83,13 +87,10 @@ pub(crate) fn claim<B: Backend>(
     for target in &targets {
         steps.claim(uses, &target.shape)?;
     }
-    for (what, n) in [("inputs", declared.len()), ("outputs", schema.outputs.len())] {
-        if n > MOST_BUFFERS {
-            return Err(ErrorKind::TooMany { owner: owner(), what, got: n, most: MOST_BUFFERS }.into());
-        }
-    }
-    for io in schema.inputs.iter().chain(schema.outputs) {
-        check_declaration(&owner(), io)?;
+    check_schema(schema)?;
+    if declared.len() > MOST_BUFFERS {
+        let (what, got) = ("inputs", declared.len());
+        return Err(ErrorKind::TooMany { owner: owner(), what, got, most: MOST_BUFFERS }.into());
     }
     let statics = |shape: &Shape| -> Result<Statics> {
         let mut statics = Statics::default();
@@ -124,13 +125,19 @@ pub(crate) fn claim<B: Backend>(
             let mut places = SlotClaim { inputs: Vec::new(), outputs: Vec::new() };
             for (i, plan) in inputs.iter().enumerate() {
                 let bytes = plan.bytes(most(&|l| l.in_rows[i]));
-                places.inputs.push(match (plan.side, first.inputs[i].wire) {
+                let id = match (plan.side, first.inputs[i].wire) {
                     (Side::Host, _) => None,
                     (Side::Device, Some(wire)) => Some(claims.wire(schema.node, wire, slot, bytes)),
                     (Side::Device, None) => {
                         Some(claims.input(schema.node, schema.name, plan.name, slot, bytes))
                     }
-                });
+                };
+                // Two inputs on one wire would be padded twice, by two policies.
+                if let Some(first) = places.inputs.iter().position(|p| id.is_some() && *p == id) {
+                    let (first, second) = (inputs[first].name, plan.name);
+                    return Err(ErrorKind::WireClash { owner: owner(), first, second }.into());
+                }
+                places.inputs.push(id);
             }
             for (i, plan) in outputs.iter().enumerate() {
                 let bytes = plan.bytes(most(&|l| l.out_rows[i]));
@@ -164,8 +171,8 @@ pub(crate) fn io_plans(
         dims: size.dims,
         rank: size.rank,
         axis: io.axis,
-        outer: size.dims[..io.axis].iter().product(),
-        row_bytes: size.dims[io.axis + 1..size.rank].iter().product::<usize>() * io.elem.bytes(),
+        outer: elements(&size.dims[..io.axis]),
+        row_bytes: elements(&size.dims[io.axis + 1..size.rank]).saturating_mul(io.elem.bytes()),
         pad: io.pad,
         side: io.side,
     };
@@ -179,8 +186,13 @@ fn rows(schema: &Schema, plans: &[IoPlan], sizes: &[StaticBuffer]) -> Result<Box
         .zip(sizes)
         .map(|(plan, size)| {
             let other = (0..MAX_RANK).find(|a| *a != plan.axis && size.dims[*a] != plan.dims[*a]);
+            let rows = size.dims[plan.axis];
             match other {
-                None => Ok(size.dims[plan.axis]),
+                None if u32::try_from(rows).is_err() || plan.bytes(rows) > MOST_BYTES => {
+                    let why = format!("a size of {:?} is beyond any memory", &size.dims[..size.rank]);
+                    Err(ErrorKind::BadDeclaration { owner: schema.full_name(), input: plan.name, why }.into())
+                }
+                None => Ok(rows),
                 Some(axis) => Err(ErrorKind::AxisVaries {
                     owner: schema.full_name(),
                     name: plan.name,
@@ -193,6 +205,24 @@ fn rows(schema: &Schema, plans: &[IoPlan], sizes: &[StaticBuffer]) -> Result<Box
             }
         })
         .collect()
+}
+
+/// What a declaration may get wrong by itself, whether or not it is captured.
+pub(crate) fn check_schema(schema: &Schema) -> Result<()> {
+    let owner = schema.full_name();
+    for (what, all) in [("inputs", schema.inputs), ("outputs", schema.outputs)] {
+        if all.len() > MOST_BUFFERS {
+            return Err(ErrorKind::TooMany { owner, what, got: all.len(), most: MOST_BUFFERS }.into());
+        }
+        for (i, io) in all.iter().enumerate() {
+            check_declaration(&owner, io)?;
+            if all[..i].iter().any(|earlier| earlier.name == io.name) {
+                let why = format!("two {what} have this name");
+                return Err(ErrorKind::BadDeclaration { owner, input: io.name, why }.into());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn check_declaration(owner: &str, io: &IoSchema) -> Result<()> {

@@ -95,7 +95,7 @@ impl<'c, B: Backend> Cx<'c, B> {
         let at = self.workspace.reserve(bytes_of::<T>(&dims));
         match &self.workspace.planned {
             Some(buffer) => {
-                let (bytes, to) = (B::buffer_bytes(buffer), at + bytes_of::<T>(&dims));
+                let (bytes, to) = (B::buffer_bytes(buffer), at.saturating_add(bytes_of::<T>(&dims)));
                 if to > bytes {
                     return Err(ErrorKind::OutOfBounds { what: "scratch", from: at, to, bytes }.into());
                 }
@@ -130,7 +130,7 @@ impl<B: Backend> Workspace<B> {
 
     fn reserve(&mut self, bytes: usize) -> usize {
         let at = self.used;
-        self.used += bytes.next_multiple_of(Self::ALIGN);
+        self.used = at.saturating_add(bytes.checked_next_multiple_of(Self::ALIGN).unwrap_or(usize::MAX));
         at
     }
 }

@@ -95,6 +95,7 @@ impl<B: Backend> EagerCall<'_, B> {
     ) -> Result<UploadedPlan<B>> {
         let mut plan = UploadedPlan::none();
         step.planned(resources, 0, |resource, name, source| {
+            source.check_data()?;
             let buffer = self.upload(&source)?;
             let Some(buffer) = buffer else {
                 return Err(ErrorKind::HostInputOnDevice { owner: resource.into(), input: name }.into());
@@ -150,11 +151,15 @@ fn view<'v, B: Backend>(source: &Source<'v, B>, upload: Option<&'v B::Buffer>) -
 
 /// Runs an author's code; a panic becomes an error (invariant 9).
 pub(crate) fn no_panic(call: impl FnOnce() -> Result<()>) -> Result<()> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic)))
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> Error {
+fn panicked(panic: Box<dyn Any + Send>) -> Error {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    ErrorKind::Panicked(text.unwrap_or("(no message)").into()).into()
+    let error = ErrorKind::Panicked(text.unwrap_or("(no message)").into());
+    if text.is_none() {
+        std::mem::forget(panic); // its destructor is unknown code, which may panic again
+    }
+    error.into()
 }

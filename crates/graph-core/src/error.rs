@@ -191,6 +191,16 @@ pub enum ErrorKind {
         /// Who was asked.
         owner: String,
     },
+    /// A step that was planned for one slot, staged into another.
+    #[error("{node}: the step was planned for slot {planned}, its lease is of slot {leased}")]
+    OtherSlot {
+        /// The node.
+        node: &'static str,
+        /// The slot of its `StepContext`.
+        planned: usize,
+        /// The slot of its lease.
+        leased: usize,
+    },
     /// The slot's last launch did not complete although the stream was waited for.
     #[error("{owner}: the last replay on slot {slot} never completed")]
     NeverCompleted {
@@ -318,6 +328,18 @@ pub enum ErrorKind {
         /// How many there may be.
         most: usize,
     },
+    /// More or fewer of something than declared: a mistake of a hand-written region or node.
+    #[error("{owner}: {got} {what}, {want} declared")]
+    WrongCount {
+        /// `node.name` of the region or forward.
+        owner: String,
+        /// What was counted.
+        what: &'static str,
+        /// How many there are.
+        got: usize,
+        /// How many are declared.
+        want: usize,
+    },
     /// Two buffers of one region that are the same memory.
     #[error(
         "{owner}: `{first}` and `{second}` are on the same wire buffer; give them indices of different parity"
@@ -355,6 +377,18 @@ pub enum ErrorKind {
         name: String,
         /// Which list.
         list: &'static str,
+    },
+    /// A bucket list with a size that no capture has.
+    #[error("{name}: `{list}` contains {size}; sizes end at {most}")]
+    SizeTooLarge {
+        /// Whose list.
+        name: String,
+        /// Which list.
+        list: &'static str,
+        /// The size.
+        size: usize,
+        /// The largest that there may be.
+        most: usize,
     },
     /// A bucket list for something that cannot have it.
     #[error("{name}: `{list}` does not apply to a {kind} configuration; use {use_instead}")]

@@ -15,7 +15,7 @@ use crate::{
     Backend, BucketIx, Dims, Elem, Error, ErrorKind, Kwargs, Pad, RawOut, Result, Schema, Side, SlotLease,
     lease::{Busy, Keep, Launched, LeaseHold, SlotPlaces, Staged},
     stats::{BucketStats, Stats},
-    tensor::MAX_RANK,
+    tensor::{MAX_RANK, elements},
 };
 
 pub(crate) struct Executor<B: Backend> {
@@ -58,7 +58,7 @@ pub(crate) struct IoPlan {
 
 impl IoPlan {
     pub(crate) fn bytes(&self, rows: usize) -> usize {
-        self.outer * rows * self.row_bytes
+        elements(&[self.outer, rows, self.row_bytes])
     }
 
     pub(crate) fn dims_at(&self, rows: usize) -> [usize; MAX_RANK] {
@@ -142,12 +142,16 @@ impl<B: Backend> Executor<B> {
     pub(crate) fn launch(&mut self, lease: SlotLease<B, Staged>, real: Dims) -> Result<Launched<B>> {
         let token = lease.token;
         let (bucket, slot) = (&mut self.buckets[token.local.index()], &mut self.slots[token.slot]);
+        let (what, rows, all) = match bucket.layout.batched {
+            true => ("requests", real.bs, bucket.layout.dims.bs),
+            false => ("tokens", real.tokens, bucket.layout.dims.tokens),
+        };
+        if rows > all {
+            let owner = self.owner.clone();
+            return Err(ErrorKind::BeyondBucket { owner, what, got: rows, most: all }.into());
+        }
         B::launch(&bucket.graphs[token.slot], &self.stream)?;
         slot.sequence = slot.sequence.wrapping_add(1);
-        let (rows, all) = match bucket.layout.batched {
-            true => (real.bs, bucket.layout.dims.bs),
-            false => (real.tokens, bucket.layout.dims.tokens),
-        };
         bucket.stats.count(rows, all);
         Ok(token.launched())
     }

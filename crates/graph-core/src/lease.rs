@@ -63,7 +63,7 @@ pub(crate) struct Token<B: Backend> {
     pub(crate) bucket: BucketIx,
     pub(crate) slot: usize,
     places: Arc<SlotPlaces<B>>,
-    /// Bit `i`: input place `i` was taken for staging.
+    /// Bit `i`: input place `i` was taken, or is shared, from staging to launch.
     staging: u32,
     /// Bit `i`: the hold on output `i` is this token's.
     outputs: u32,
@@ -113,6 +113,12 @@ impl<B: Backend> Token<B> {
         }
         self.staging |= 1 << i;
         true
+    }
+
+    /// Holds an input that stays where it lies, so that it is there still when the step is launched.
+    pub(crate) fn share_input(&mut self, i: usize, place: &Place<B>) {
+        place.share();
+        self.staging |= 1 << i;
     }
 
     /// After the launch only the outputs are held.

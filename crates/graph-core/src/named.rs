@@ -87,7 +87,7 @@ impl<'r, B: Backend> NamedResults<'r, B> {
     /// An output of the call.
     pub fn take<T: Element, const R: usize>(&mut self, name: &str) -> Result<OutTensor<'r, B, T, R>> {
         let i = position(self.schema, "output", name)?;
-        let Some(raw) = self.outs[i].take() else {
+        let Some(raw) = self.outs.get_mut(i).and_then(Option::take) else {
             let left = self.schema.outputs.iter().zip(&self.outs).filter(|(_, o)| o.is_some());
             let known = left.map(|(s, _)| s.name).collect::<Vec<_>>().join(", ");
             let owner = self.schema.full_name();
@@ -123,7 +123,7 @@ pub(crate) fn in_order<'a, B: Backend>(
     for (i, (name, _)) in named.iter().enumerate() {
         position(schema, "input", name)?;
         if named[..i].iter().any(|(earlier, _)| earlier == name) {
-            return Err(ErrorKind::InputTwice { owner: schema.full_name(), input: (*name).into() }.into());
+            return Err(twice(schema, name));
         }
     }
     let find = |io: &crate::IoSchema| match named.iter().find(|(name, _)| *name == io.name) {
@@ -137,6 +137,11 @@ pub(crate) fn in_order<'a, B: Backend>(
         .into()),
     };
     schema.inputs.iter().map(find).collect()
+}
+
+#[cold]
+fn twice(schema: &Schema, name: &str) -> crate::Error {
+    ErrorKind::InputTwice { owner: schema.full_name(), input: name.into() }.into()
 }
 
 fn position(schema: &Schema, what: &'static str, name: &str) -> Result<usize> {

@@ -8,6 +8,7 @@ use crate::{
     eager::EagerCall,
     named::in_order,
     node::{AnyNode, Forward, StaticsOf},
+    shape::tokens_of,
     whole::WholeFace,
 };
 
@@ -108,7 +109,7 @@ impl<B: Backend> NodeRunner<B> {
         self.check(walk, call)?;
         let shape = &mut self.scratch.shape;
         shape.bs = call.seq_lens.len();
-        shape.total_tokens = call.seq_lens.iter().sum();
+        shape.total_tokens = tokens_of(call.seq_lens);
         shape.seq_lens.clear();
         shape.seq_lens.extend_from_slice(call.seq_lens);
         let dims = shape.dims();

@@ -172,6 +172,16 @@ impl Registry {
                 return duplicate("region", pair[0].schema.full_name(), &pair[0].at, &pair[1].at);
             }
         }
+        // A dot in a region's name can make one full name of two, which bucket files and `take_named` go by.
+        if regions.iter().any(|e| e.schema.name.contains('.')) {
+            let mut by_name = BTreeMap::new();
+            for e in &regions {
+                let name = e.schema.full_name();
+                if let Some(first) = by_name.insert(name.clone(), &e.at) {
+                    return duplicate("region", name, first, &e.at);
+                }
+            }
+        }
         for pair in nodes.windows(2) {
             if pair[0].name == pair[1].name {
                 return duplicate("node", pair[0].name.into(), &pair[0].at, &pair[1].at);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{Elem, Element, ErrorKind, Result};
+use crate::{Elem, Element, ErrorKind, Result, tensor::elements};
 
 /// A request of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -97,7 +97,7 @@ pub struct HostValue {
 impl HostValue {
     /// Data in row-major order.
     pub fn new<T: Element>(data: &[T], dims: &[usize]) -> Result<Self> {
-        let want = dims.iter().product();
+        let want = elements(dims);
         if data.len() != want {
             return Err(ErrorKind::DataLength { len: data.len(), dims: dims.to_vec(), want }.into());
         }

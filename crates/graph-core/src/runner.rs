@@ -5,9 +5,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::{
-    AnyView, Args, Backend, BucketTable, Cx, Dims, ErrorKind, Kwargs, Miss, Outcome, PiecewiseConfigType,
-    PiecewiseCudaGraphConfig, Region, RequestId, Resources, Result, Row, RunnerStats, Schema, Shape, Source,
-    Statics, StepContext, StepRequests, Steps,
+    AnyView, Args, Backend, BucketIx, BucketTable, Cx, Dims, ErrorKind, Kwargs, Miss, Outcome,
+    PiecewiseConfigType, PiecewiseCudaGraphConfig, Region, RequestId, Resources, Result, Row, RunnerStats,
+    Schema, Shape, Source, Statics, StepContext, StepRequests, Steps,
     arena::Claims,
     bucket::clamp,
     capture::{CaptureOptions, Capturer},
@@ -50,10 +50,9 @@ impl<R: Region> Runner<R> {
         args.check(self.executor.schema)?;
         let real = self.config.real_dims(seq_lens);
         let sources = args.sources();
-        let bucket = match self.table.choose(real) {
-            Ok(bucket) if !self.eager_only => bucket,
-            Ok(_) => return self.eager(Miss::Forced, seq_lens, sources.as_ref(), None),
-            Err(miss) => return self.eager(self.reason(miss), seq_lens, sources.as_ref(), None),
+        let bucket = match self.choose(real) {
+            Ok(bucket) => bucket,
+            Err(reason) => return self.eager(reason, seq_lens, sources.as_ref(), None),
         };
         let rows = self.region.in_rows(real);
         let lease = self.executor.lease(bucket, self.slot)?;
@@ -85,12 +84,9 @@ impl<R: Region> Runner<R> {
         args.check(self.executor.schema)?;
         let real = self.config.real_dims(seq_lens);
         let sources = args.sources();
-        let bucket = match self.table.choose(real) {
-            Ok(bucket) if !self.eager_only => bucket,
-            Ok(_) => return self.eager(Miss::Forced, seq_lens, sources.as_ref(), Some((requests, steps))),
-            Err(miss) => {
-                return self.eager(self.reason(miss), seq_lens, sources.as_ref(), Some((requests, steps)));
-            }
+        let bucket = match self.choose(real) {
+            Ok(bucket) => bucket,
+            Err(reason) => return self.eager(reason, seq_lens, sources.as_ref(), Some((requests, steps))),
         };
         let before = self.config.lease_before_step();
         let early = before.then(|| self.executor.lease(bucket, self.slot)).transpose()?;
@@ -106,7 +102,7 @@ impl<R: Region> Runner<R> {
 
         let mut sources: SmallVec<[Source<'_, R::Backend>; 16]> = sources.as_ref().iter().copied().collect();
         let mut lengths: SmallVec<[usize; 16]> = region.in_rows(real).as_ref().iter().copied().collect();
-        let mut planned = self.executor.inputs[lengths.len()..].iter();
+        let mut planned = self.executor.inputs.iter().skip(self.executor.schema.inputs.len());
         step.planned(region.resources(), lease.slot(), |_, _, source| {
             lengths.extend(planned.next().map(|plan| source.dims[plan.axis]));
             sources.push(source);
@@ -117,6 +113,14 @@ impl<R: Region> Runner<R> {
         let launched = self.executor.launch(staged, real)?;
         step.commit(&rows[requests.len()..]);
         self.results(launched, real)
+    }
+
+    #[inline]
+    fn choose(&self, real: Dims) -> Result<BucketIx, Miss> {
+        match self.eager_only {
+            true => Err(Miss::Forced), // whether or not a bucket fits: nothing is missing, so strict mode allows it
+            false => self.table.choose(real).map_err(|miss| self.reason(miss)),
+        }
     }
 
     #[inline]
@@ -169,7 +173,7 @@ impl<R: Region> Runner<R> {
         let requests = step.as_ref().map_or(&[][..], |(requests, _)| requests);
         let rows: Vec<Row> = requests.iter().map(|r| Row::Request(*r)).collect();
         let seq_lens = match self.config.config_type() {
-            PiecewiseConfigType::Batched => vec![tokens / bs; bs],
+            PiecewiseConfigType::Batched => vec![tokens / bs.max(1); bs],
             PiecewiseConfigType::Packed => seq_lens.to_vec(),
         };
         let call = EagerCall {

@@ -34,7 +34,7 @@ pub type PiecewiseCaptureShape = Shape;
 impl Shape {
     /// `bs` requests of `seq_len` tokens each.
     pub fn batched(bs: usize, seq_len: usize) -> Self {
-        Shape { bs, seq_lens: vec![seq_len; bs], total_tokens: bs * seq_len }
+        Shape { bs, seq_lens: vec![seq_len; bs], total_tokens: bs.saturating_mul(seq_len) }
     }
 
     /// `total` tokens shared out over `bs` requests by [`distribute_tokens`].
@@ -46,6 +46,12 @@ impl Shape {
     pub fn dims(&self) -> Dims {
         Dims { bs: self.bs, tokens: self.total_tokens }
     }
+}
+
+/// Tokens of all requests together: at most `usize::MAX`, which fits no bucket, where a sum that wraps would.
+#[inline]
+pub(crate) fn tokens_of(seq_lens: &[usize]) -> usize {
+    seq_lens.iter().fold(0, |n, len| n.saturating_add(*len))
 }
 
 /// Shares `total` tokens out over `bs` requests: each gets the floor, the whole remainder goes to the first.

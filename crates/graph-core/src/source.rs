@@ -3,7 +3,9 @@
 use std::fmt;
 
 use crate::{
-    AnyView, Backend, Elem, Element, HostValue, In, OutTensor, Tensor, arena::Place, tensor::MAX_RANK,
+    AnyView, Backend, Elem, Element, ErrorKind, HostValue, In, OutTensor, Result, Tensor,
+    arena::Place,
+    tensor::{MAX_RANK, all_axes, elements},
 };
 
 /// The rows of one input, with their types as data.
@@ -39,9 +41,7 @@ impl<B: Backend> Copy for Source<'_, B> {}
 
 impl<'a, B: Backend> Source<'a, B> {
     fn new<T: Element, const R: usize>(at: At<'a, B>, d: [usize; R]) -> Self {
-        let mut dims = [0; MAX_RANK];
-        dims[..R].copy_from_slice(&d);
-        Source { at, elem: T::ELEM, dims, rank: R }
+        Source { at, elem: T::ELEM, dims: all_axes(d), rank: R }
     }
 
     /// Its dimensions.
@@ -54,6 +54,18 @@ impl<'a, B: Backend> Source<'a, B> {
         match self.at {
             At::Host(bytes) if self.elem == T::ELEM => bytemuck::try_cast_slice(bytes).ok(),
             _ => None,
+        }
+    }
+
+    /// Host data comes from implementations of [`HostInput`], which may say one size and give another.
+    #[inline]
+    pub(crate) fn check_data(&self) -> Result<()> {
+        match self.at {
+            At::Host(data) if data.len() != elements(self.dims()).saturating_mul(self.elem.bytes()) => {
+                let (len, dims) = (data.len() / self.elem.bytes(), self.dims().to_vec());
+                Err(ErrorKind::DataLength { len, want: elements(&dims), dims }.into())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -136,7 +148,7 @@ pub struct HostTensor<'a, T, const R: usize> {
 impl<'a, T, const R: usize> HostTensor<'a, T, R> {
     /// Data and dimensions; an error where they disagree.
     pub fn new(data: &'a [T], dims: [usize; R]) -> crate::Result<Self> {
-        let want = dims.iter().product();
+        let want = elements(&dims);
         if data.len() != want {
             return Err(crate::ErrorKind::DataLength { len: data.len(), dims: dims.to_vec(), want }.into());
         }

@@ -30,10 +30,10 @@ impl<B: Backend> Executor<B> {
                 return Err(self.beyond_bucket(i, rows[i], *most));
             }
             // A static buffer that somebody holds is written by nobody (invariant 4).
-            if let Some(place) = &slot.places.inputs[i]
-                && !matches!(sources[i].at, At::Lent(lent) if lent.is(place))
-                && !lease.token.take_input(i, place)
-            {
+            let Some(place) = &slot.places.inputs[i] else { continue };
+            if matches!(sources[i].at, At::Lent(lent) if lent.is(place)) {
+                lease.token.share_input(i, place);
+            } else if !lease.token.take_input(i, place) {
                 return Err(self.input_held(i, lease.token.slot));
             }
         }

@@ -1,6 +1,9 @@
 //! The static-input factory: the sizes of a region's static buffers at a shape.
 
-use crate::{ErrorKind, IoSchema, Result, Wire, tensor::MAX_RANK};
+use crate::{
+    ErrorKind, IoSchema, Result, Wire,
+    tensor::{MAX_RANK, all_axes},
+};
 
 /// What `make_static_inputs` fills in: one entry per declared input and output, in declared order.
 ///
@@ -28,6 +31,11 @@ pub(crate) struct StaticBuffer {
 
 impl Statics {
     /// An input's size.
+    ///
+    /// More than four axes do not compile:
+    /// ```compile_fail
+    /// graph_core::Statics::default().input("x", [1, 2, 3, 4, 5]);
+    /// ```
     pub fn input<const R: usize>(&mut self, name: &'static str, dims: [usize; R]) -> &mut Self {
         self.inputs.push(StaticBuffer::new(name, dims, None));
         self
@@ -102,8 +110,6 @@ impl Statics {
 
 impl StaticBuffer {
     fn new<const R: usize>(name: &'static str, d: [usize; R], wire: Option<Wire>) -> Self {
-        let mut dims = [0; MAX_RANK];
-        dims[..R].copy_from_slice(&d);
-        StaticBuffer { name, dims, rank: R, wire }
+        StaticBuffer { name, dims: all_axes(d), rank: R, wire }
     }
 }

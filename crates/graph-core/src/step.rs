@@ -96,7 +96,7 @@ impl SubmoduleStepPart<'_> {
         let part = self.step.parts.last_mut().expect("a part is made with its step");
         let first = part.segments.start == part.segments.end;
         let start = if first { 0 } else { self.step.segments.last().map_or(0, |s| s.span.end) };
-        self.step.segments.push(Segment { request, label, span: start..start + tokens });
+        self.step.segments.push(Segment { request, label, span: start..start.saturating_add(tokens) });
         part.segments.end += 1;
         self
     }
@@ -179,7 +179,7 @@ impl<B: Backend> Steps<B> {
             return Err(error);
         }
         declared.parts.iter().for_each(|p| self.open[p.order] = true);
-        Ok(Step { inner: Inner { steps: self, declared, admitted: 0 }, state: PhantomData })
+        Ok(Step { inner: Inner { steps: self, declared, admitted: 0, slot: 0 }, state: PhantomData })
     }
 
     fn check(&self, step: &mut SubmoduleStep) -> Result<()> {
@@ -259,6 +259,8 @@ struct Inner<'s, B: Backend> {
     declared: SubmoduleStep,
     /// Parts that were admitted, in order; all of them are rolled back when this is dropped.
     admitted: usize,
+    /// The slot that it was planned for.
+    slot: usize,
 }
 
 impl<'s, B: Backend> Step<'s, B, Declared> {
@@ -286,6 +288,7 @@ impl<'s, B: Backend> Step<'s, B, Declared> {
 impl<'s, B: Backend> Step<'s, B, Admitted> {
     /// Works out the planned inputs of every resource for the slot that the step will run on.
     pub fn plan(mut self, cx: &StepContext<'_>) -> Result<Step<'s, B, Planned>> {
+        self.inner.slot = cx.slot;
         let Inner { steps, declared, .. } = &mut self.inner;
         for i in 0..declared.parts.len() {
             let (order, part) = declared.part(i);
@@ -301,7 +304,7 @@ impl<'s, B: Backend> Step<'s, B, Admitted> {
 impl<B: Backend> Step<'_, B, Planned> {
     /// The step was launched: what it reserved is the requests' now. `padding` are the rows that nobody owns.
     pub fn commit(mut self, padding: &[Row]) {
-        let Inner { steps, declared, admitted } = &mut self.inner;
+        let Inner { steps, declared, admitted, .. } = &mut self.inner;
         *admitted = 0;
         for i in 0..declared.parts.len() {
             let (order, part) = declared.part(i);
@@ -317,6 +320,11 @@ impl<B: Backend> Step<'_, B, Planned> {
         slot: usize,
         mut each: impl FnMut(&'static str, &'static str, Source<'p, B>) -> Result<()>,
     ) -> Result<()> {
+        // The plan of another slot is that of an earlier step: of other requests and their pages.
+        if slot != self.inner.slot {
+            let (node, planned) = (self.inner.steps.node, self.inner.slot);
+            return Err(ErrorKind::OtherSlot { node, planned, leased: slot }.into());
+        }
         for name in resources {
             if !self.inner.declared.parts.iter().any(|p| p.resource == *name) {
                 let (node, resource) = (self.inner.steps.node, *name);

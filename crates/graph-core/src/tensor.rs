@@ -36,7 +36,7 @@ impl<B: Backend, T: Element, const R: usize> Tensor<B, T, R> {
 
     /// A copy of host data in row-major order.
     pub fn from_slice(device: &B, stream: &B::Stream, data: &[T], dims: [usize; R]) -> Result<Self> {
-        let want = dims.iter().product();
+        let want = elements(&dims);
         if data.len() != want {
             return Err(ErrorKind::DataLength { len: data.len(), dims: dims.to_vec(), want }.into());
         }
@@ -108,7 +108,7 @@ impl<'a, B: Backend, T: Element, const R: usize> In<'a, B, T, R> {
 
     /// Its number of elements.
     pub fn len(&self) -> usize {
-        self.dims.iter().product()
+        elements(&self.dims)
     }
 
     /// Whether it has no element.
@@ -128,20 +128,17 @@ impl<'a, B: Backend, T: Element, const R: usize> In<'a, B, T, R> {
 
     /// Some of its rows (indices of the first axis).
     pub fn rows(&self, rows: Range<usize>) -> Result<Self> {
-        let row = bytes_of::<T>(&self.dims[1..]);
-        if rows.start > rows.end || rows.end > self.dims[0] {
-            let (from, to) = (rows.start * row, rows.end * row);
-            return Err(ErrorKind::OutOfBounds {
-                what: "rows of a view",
-                from,
-                to,
-                bytes: self.dims[0] * row,
-            }
-            .into());
-        }
         let mut part = *self;
+        let row = bytes_of::<T>(self.dims.get(1..).unwrap_or(&[]));
+        match part.dims.first_mut() {
+            Some(all) if rows.start <= rows.end && rows.end <= *all => *all = rows.len(),
+            all => {
+                let bytes = all.map_or(0, |all| all.saturating_mul(row));
+                let (from, to) = (rows.start.saturating_mul(row), rows.end.saturating_mul(row));
+                return Err(ErrorKind::OutOfBounds { what: "rows of a view", from, to, bytes }.into());
+            }
+        }
         part.offset += rows.start * row;
-        part.dims[0] = rows.len();
         Ok(part)
     }
 
@@ -153,9 +150,13 @@ impl<'a, B: Backend, T: Element, const R: usize> In<'a, B, T, R> {
     }
 
     fn any(self) -> AnyView<'a, B> {
-        let mut dims = [0; MAX_RANK];
-        dims[..R].copy_from_slice(&self.dims);
-        AnyView { buffer: self.buffer, offset: self.offset, elem: T::ELEM, dims, rank: R }
+        AnyView {
+            buffer: self.buffer,
+            offset: self.offset,
+            elem: T::ELEM,
+            dims: all_axes(self.dims),
+            rank: R,
+        }
     }
 }
 
@@ -189,7 +190,7 @@ impl<'a, B: Backend, T: Element, const R: usize> Out<'a, B, T, R> {
     /// Copies `src` here, on the device.
     pub fn copy_from(&self, stream: &B::Stream, src: In<'_, B, T, R>) -> Result<()> {
         if src.dims != self.0.dims {
-            let want = src.dims.iter().product();
+            let want = elements(&src.dims);
             return Err(ErrorKind::DataLength { len: self.0.len(), dims: src.dims.to_vec(), want }.into());
         }
         B::copy(stream, (src.buffer, src.offset), (self.0.buffer, self.0.offset), bytes_of::<T>(&src.dims))
@@ -246,5 +247,19 @@ impl<'a, B: Backend, T: Element, const R: usize> From<In<'a, B, T, R>> for AnyVi
 }
 
 pub(crate) fn bytes_of<T: Element>(dims: &[usize]) -> usize {
-    dims.iter().product::<usize>() * T::ELEM.bytes()
+    elements(dims).saturating_mul(T::ELEM.bytes())
+}
+
+/// Elements of a tensor. Dimensions whose product is beyond `usize` give `usize::MAX`, which no allocation has, where a
+/// product that wraps would give a tensor that is larger than its memory.
+pub(crate) fn elements(dims: &[usize]) -> usize {
+    dims.iter().fold(1, |n, d| n.saturating_mul(*d))
+}
+
+/// Dimensions as data. More axes than a tensor may have do not compile.
+pub(crate) fn all_axes<const R: usize>(d: [usize; R]) -> [usize; MAX_RANK] {
+    const { assert!(R <= MAX_RANK, "a tensor has at most 4 axes") };
+    let mut dims = [0; MAX_RANK];
+    dims[..R].copy_from_slice(&d);
+    dims
 }

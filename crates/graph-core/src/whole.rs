@@ -9,7 +9,7 @@ use crate::{
     arena::Claims,
     bucket::clamp,
     capture::{CaptureOptions, Capturer},
-    claim::{Claimed, Program, Target, claim},
+    claim::{Claimed, Program, Target, check_schema, claim},
     config::{PlannedBucket, plan_captures, shape_of},
     executor::Executor,
     named::in_order,
@@ -161,7 +161,7 @@ impl<B: Backend> WholeRunner<B> {
         self.rows.clear();
         let sizes = self.sizes.inputs.iter().zip(executor.schema.inputs);
         self.rows.extend(sizes.map(|(size, io)| size.dims[io.axis]));
-        let mut planned = executor.inputs[executor.schema.inputs.len()..].iter();
+        let mut planned = executor.inputs.iter().skip(executor.schema.inputs.len());
         step.planned(self.forwards[config].resources, lease.slot(), |_, _, source| {
             self.rows.extend(planned.next().map(|plan| source.dims[plan.axis]));
             sources.push(source);
@@ -293,6 +293,7 @@ impl PendingWhole {
         options: &CaptureOptions,
         claims: &mut Claims,
     ) -> Result<Self> {
+        node.forwards.iter().try_for_each(|forward| check_schema(&forward.schema))?;
         let configs = std::mem::take(&mut node.configs);
         let plan = plan_captures(node.name, &configs, &options.default_batch_sizes)?;
         let mut claimed = Vec::new();

@@ -69,3 +69,16 @@ fn invariant_10_a_miss_has_its_numbers() {
         "no bucket holds both 8 requests and 64 tokens"
     );
 }
+
+#[test]
+fn a_list_in_no_order_of_twenty_thousand_sizes_takes_no_gigabyte() {
+    const N: usize = 20_000;
+    let falling = (1..=N).map(|n| (Dims { bs: N + 1 - n, tokens: n }, false));
+    let buckets: Vec<_> = falling.chain([(Dims { bs: 7, tokens: 2 * N }, true)]).collect();
+    let table = BucketTable::new(buckets.clone());
+    for d in [(1, 1), (N, 1), (5, N - 4), (6, N - 4), (7, N), (8, N + 1), (N + 1, 1), (1, 2 * N + 1)] {
+        let d = Dims { bs: d.0, tokens: d.1 };
+        assert_eq!(table.choose(d).ok().map(|ix| ix.index()), by_the_rule(&buckets, d), "{d:?}");
+    }
+    assert_eq!(table.choose(Dims { bs: 8, tokens: N + 1 }), Err(Miss::NoFit { bs: 8, tokens: N as u32 + 1 }));
+}

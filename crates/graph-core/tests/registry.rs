@@ -48,3 +48,10 @@ fn invariant_12_a_missing_plugin_says_how_to_link_it() {
         "node `llama` is not registered; link its plugin, for example `use llama_plugin as _;`. Registered: digits"
     );
 }
+
+#[test]
+fn invariant_12_two_regions_of_one_full_name_are_duplicates() {
+    let entries = vec![region("a", "b.c", 1), region("a.b", "c", 2)];
+    let error = Registry::from_entries(entries, vec![], vec![]).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Duplicate { name, .. } if name == "a.b.c"), "{error}");
+}

@@ -101,7 +101,7 @@ impl<B: Backend> AttentionPlan<B> {
     /// Of each planned input.
     fn lengths(&self, shape: &Shape) -> [usize; INPUTS.len()] {
         let rows = shape.bs * self.streams;
-        let pages = (rows * self.kv.max_pages()).min(self.kv.pages - 1);
+        let pages = rows.saturating_mul(self.kv.max_pages()).min(self.kv.pages.saturating_sub(1));
         [rows + 1, rows + 1, pages, rows, shape.total_tokens]
     }
 
@@ -130,6 +130,7 @@ impl<B: Backend> Resource<B> for AttentionPlan<B> {
         }
     }
     fn claim(&mut self, shape: &Shape) -> Result<()> {
+        self.kv.check()?;
         let bucket = shape.dims();
         let launch = self.launch_shape(bucket, self.kv.max_tokens);
         let partials = bucket.tokens * launch.splits * self.partial;

@@ -53,10 +53,13 @@ impl KvOptions {
 
     /// Pages that a stream may have.
     pub const fn max_pages(&self) -> usize {
-        self.max_tokens.div_ceil(self.page_size)
+        match self.page_size {
+            0 => 0,
+            size => self.max_tokens.div_ceil(size),
+        }
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let sizes = [
             ("pages", self.pages),
             ("page_size", self.page_size),

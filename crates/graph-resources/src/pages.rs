@@ -97,7 +97,7 @@ impl PageTable {
             let (request, label) = (segment.request, segment.label);
             let (has, tokens) =
                 self.streams.get(request, label).map_or((0, 0), |s| (s.pages.len(), s.tokens.committed));
-            let tokens = tokens + segment.span.len();
+            let tokens = segment.span.len().saturating_add(tokens);
             if tokens > self.max_tokens {
                 return Ok(AdmitOutcome::TooLong { tokens, most: self.max_tokens, request, label });
             }

@@ -11,6 +11,8 @@ use crate::{
 };
 
 const POSITIONS: &str = "positions";
+/// Tokens of a stream at the most: positions are i32.
+const MOST: usize = i32::MAX as usize;
 static INPUTS: [IoSchema; 1] = [IoSchema::host("positions", Elem::I32, 1, "[tokens]")];
 
 /// How long each stream is, resource `positions`: for models without a paged cache, such as those that rotate by
@@ -82,6 +84,13 @@ impl<B: Backend> Resource<B> for Positions {
         self.streams.remove(request, |tokens| *tokens = Tokens::default());
     }
     fn admit(&mut self, step: &ResourceStep<'_>) -> Result<AdmitOutcome> {
+        for segment in step.segments {
+            let (request, label) = (segment.request, segment.label);
+            let tokens = segment.span.len().saturating_add(self.stream_len(request, label));
+            if tokens > MOST {
+                return Ok(AdmitOutcome::TooLong { tokens, most: MOST, request, label });
+            }
+        }
         for (i, segment) in step.segments.iter().enumerate() {
             let (request, label) = (segment.request, segment.label);
             let begun = self.streams.begin(POSITIONS, request, label);

@@ -73,6 +73,10 @@ impl<B: Backend> Sampler<B> {
         if most == 0 {
             return Err(ErrorKind::ZeroSize { name: SAMPLER.into(), list: "requests" }.into());
         }
+        if i32::try_from(most).is_err() {
+            let (list, size, most) = ("requests", most, i32::MAX as usize);
+            return Err(ErrorKind::SizeTooLarge { name: SAMPLER.into(), list, size, most }.into());
+        }
         Ok(Sampler {
             requests: Vec::with_capacity(most),
             free: (1..=most as u32).rev().collect(),

@@ -15,7 +15,7 @@ pub(crate) struct Tokens {
 impl Tokens {
     /// With the open step's.
     pub(crate) fn all(&self) -> usize {
-        self.committed + self.reserved
+        self.committed.saturating_add(self.reserved)
     }
 
     /// An open step appends tokens; `false` where it does so already.

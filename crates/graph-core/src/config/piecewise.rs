@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::checked_sizes;
-use crate::{Dims, ErrorKind, Result, Shape};
+use crate::{Dims, ErrorKind, Result, Shape, shape::tokens_of};
 
 /// The type of a piecewise configuration; the strings are mstar's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -183,7 +183,7 @@ impl PiecewiseCudaGraphConfig for PiecewiseBatchedConfig {
         Ok(shape.seq_lens.clone())
     }
     fn real_dims(&self, seq_lens: &[usize]) -> Dims {
-        Dims { bs: seq_lens.len(), tokens: seq_lens.len() * self.seq_len }
+        Dims { bs: seq_lens.len(), tokens: seq_lens.len().saturating_mul(self.seq_len) }
     }
     fn set_sizes(
         &mut self,
@@ -259,7 +259,7 @@ impl PiecewiseCudaGraphConfig for PiecewisePackedConfig {
         let Some(lens) = seq_lens else {
             return Err(ErrorKind::LengthsMissing { owner: "packed region".into() }.into());
         };
-        let tokens = lens.iter().sum();
+        let tokens = tokens_of(lens);
         if tokens > shape.total_tokens {
             return Err(beyond("tokens", tokens, shape.total_tokens));
         }
@@ -268,7 +268,7 @@ impl PiecewiseCudaGraphConfig for PiecewisePackedConfig {
         Ok(lens)
     }
     fn real_dims(&self, seq_lens: &[usize]) -> Dims {
-        Dims { bs: seq_lens.len(), tokens: seq_lens.iter().sum() }
+        Dims { bs: seq_lens.len(), tokens: tokens_of(seq_lens) }
     }
     fn set_sizes(
         &mut self,

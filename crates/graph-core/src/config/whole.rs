@@ -3,7 +3,9 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use super::{checked_sizes, sorted_sizes};
-use crate::{BucketKey, Dims, ErrorKind, KeyInfo, NodeInputs, Result, Shape, distribute_tokens};
+use crate::{
+    BucketKey, Dims, ErrorKind, KeyInfo, NodeInputs, Result, Shape, distribute_tokens, tensor::elements,
+};
 
 /// The type of a whole-forward configuration; the strings are mstar's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -237,7 +239,7 @@ impl CudaGraphConfig for BatchedCudaGraphConfig {
         CudaGraphConfigType::BasicBatched
     }
     fn total_tokens(&self, bs: usize) -> Vec<usize> {
-        vec![self.single_request_inputs.input_seq_len * bs * self.total_tokens_multiplier]
+        vec![elements(&[self.single_request_inputs.input_seq_len, bs, self.total_tokens_multiplier])]
     }
     fn node_inputs(&self, bs: usize, _num_tokens: usize) -> Result<Vec<NodeInputs>> {
         Ok(vec![self.single_request_inputs.clone(); bs])

@@ -326,3 +326,33 @@ fn a_call_without_requests_on_a_node_with_resources() {
         "one request id per length, 2 here",
     );
 }
+
+#[test]
+fn sizes_that_wrap_are_refused_and_change_nothing() {
+    let mut all = with_kv(4);
+    commit(&mut all, "kv", 1);
+    let too_long =
+        |k: &ErrorKind| matches!(k, ErrorKind::Refused { outcome: AdmitOutcome::TooLong { .. }, .. });
+    fails(all.declare(one("kv", 1, usize::MAX)).unwrap().admit(), too_long, "at most 12");
+    assert_eq!(all.get::<PagedKv<Host>>().unwrap().stream_len(RequestId(1), Label::MAIN), 1);
+    all.get::<PagedKv<Host>>().unwrap().assert_consistent();
+
+    let mut all = steps(vec![Box::new(Positions::new())]).unwrap();
+    all.ingest(RequestId(1), &Options::default()).unwrap();
+    commit(&mut all, "positions", 1);
+    fails(all.declare(one("positions", 1, usize::MAX)).unwrap().admit(), too_long, "at most 2147483647");
+
+    let too_large = |k: &ErrorKind| matches!(k, ErrorKind::SizeTooLarge { .. });
+    fails(Sampler::<Host>::new(usize::MAX), too_large, "sampler");
+    assert_eq!(KvOptions::new(4, 0).max_pages(), 0);
+    let zero = |k: &ErrorKind| matches!(k, ErrorKind::ZeroSize { list: "pages", .. });
+    let mut plan = AttentionPlan::<Host>::new(&KvOptions::new(0, 0));
+    fails(plan.claim(&graph_core::Shape::batched(1, 1)), zero, "pages");
+}
+
+/// A step of request 1 that is committed.
+fn commit(steps: &mut Steps<Host>, resource: &'static str, tokens: usize) {
+    let dims = Dims { bs: 1, tokens };
+    let cx = StepContext { slot: 0, rows: &[], real_bs: 1, padded: dims, captured: false };
+    steps.declare(one(resource, 1, tokens)).unwrap().admit().unwrap().plan(&cx).unwrap().commit(&[]);
+}
