@@ -72,15 +72,34 @@ pub enum Miss {
         /// Tokens of the call.
         tokens: u32,
     },
+    /// Every capture of it failed; the reasons are in the statistics.
+    CaptureFailed {
+        /// How many buckets.
+        buckets: u32,
+    },
+    /// A batched capture holds requests of one length, and a request of the call has another.
+    OtherLengths {
+        /// The length in the call.
+        got: u32,
+        /// The captured length.
+        want: u32,
+    },
     /// The caller asked for eager execution.
     Forced,
 }
 
 impl Miss {
     /// How many reasons there are.
-    pub(crate) const KINDS: usize = 5;
-    const NAMES: [&'static str; Self::KINDS] =
-        ["no_buckets", "too_many_requests", "too_many_tokens", "no_fit", "forced"];
+    pub(crate) const KINDS: usize = 7;
+    const NAMES: [&'static str; Self::KINDS] = [
+        "no_buckets",
+        "too_many_requests",
+        "too_many_tokens",
+        "no_fit",
+        "capture_failed",
+        "other_lengths",
+        "forced",
+    ];
 
     /// Its position among the reasons.
     pub(crate) fn index(self) -> usize {
@@ -89,7 +108,9 @@ impl Miss {
             Miss::TooManyRequests { .. } => 1,
             Miss::TooManyTokens { .. } => 2,
             Miss::NoFit { .. } => 3,
-            Miss::Forced => 4,
+            Miss::CaptureFailed { .. } => 4,
+            Miss::OtherLengths { .. } => 5,
+            Miss::Forced => 6,
         }
     }
 
@@ -115,6 +136,12 @@ impl fmt::Display for Miss {
             }
             Miss::NoFit { bs, tokens } => {
                 write!(f, "no bucket holds both {bs} requests and {tokens} tokens")
+            }
+            Miss::CaptureFailed { buckets } => {
+                write!(f, "all {buckets} captures of it failed; see `failures` in the statistics")
+            }
+            Miss::OtherLengths { got, want } => {
+                write!(f, "a request of {got} tokens, the captures are for {want} each")
             }
             Miss::Forced => f.write_str("eager execution was asked for"),
         }
@@ -318,6 +345,6 @@ impl Ranks {
     }
 }
 
-fn clamp(n: usize) -> u32 {
+pub(crate) fn clamp(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }

@@ -181,7 +181,7 @@ impl<'b, B: Backend> EngineBuilder<'b, B> {
         regions: &mut [Box<dyn PendingRegion<B>>],
         nodes: &mut [PendingNode<B>],
     ) -> Result<()> {
-        let mut known = BTreeSet::new();
+        let (mut known, mut walks) = (BTreeSet::new(), BTreeSet::new());
         for region in regions {
             let name = region.schema().full_name();
             let (replace, lists) = (self.regions_by_name.get(&name), self.lists.get(&name));
@@ -203,16 +203,21 @@ impl<'b, B: Backend> EngineBuilder<'b, B> {
                 if let Some(list) = self.lists.get(&name) {
                     config.set_sizes(&name, list.batch_sizes.clone(), list.total_tokens.clone())?;
                 }
-                known.insert(name);
+                walks.insert(name);
             }
         }
-        let replaced = self.regions_by_name.keys().chain(self.forwards_by_name.keys()).map(String::as_str);
-        let Some(got) = self.lists.names().chain(replaced).find(|n| !known.contains(*n)) else {
-            return Ok(());
+        let region = self.regions_by_name.keys().find(|n| !known.contains(*n));
+        let walk = self.forwards_by_name.keys().find(|n| !walks.contains(*n));
+        let list = self.lists.names().find(|n| !known.contains(*n) && !walks.contains(*n));
+        let (owner, what, got, known) = match (region, walk, list) {
+            (Some(got), ..) => ("region_config", "region", got.as_str(), known),
+            (_, Some(got), _) => ("forward_config", "captured walk", got.as_str(), walks),
+            (.., Some(got)) => ("bucket lists", "region or captured walk", got, &known | &walks),
+            (None, None, None) => return Ok(()),
         };
-        let (owner, what) = ("bucket lists".into(), "region or captured walk");
-        let known = known.iter().cloned().collect::<Vec<_>>().join(", ");
-        Err(ErrorKind::UnknownName { owner, what, got: got.into(), known }.into())
+        let (owner, got) = (owner.to_string(), got.to_string());
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        Err(ErrorKind::UnknownName { owner, what, got, known }.into())
     }
 }
 

@@ -111,6 +111,22 @@ pub enum ErrorKind {
         /// `node.name` of the region or forward.
         owner: String,
     },
+    /// Requests that are not named although the node keeps state for them.
+    #[error("{owner}: the node has resources; pass one request id per length, {bs} here")]
+    RequestsMissing {
+        /// `node.walk`.
+        owner: String,
+        /// Requests in the call.
+        bs: usize,
+    },
+    /// An input that a call names twice.
+    #[error("{owner}: input `{input}` is given twice")]
+    InputTwice {
+        /// `node.name` of the forward.
+        owner: String,
+        /// The input.
+        input: String,
+    },
     /// A call for no request.
     #[error("{owner}: the call has no request; skip it instead")]
     EmptyBatch {
@@ -159,7 +175,7 @@ pub enum ErrorKind {
     },
     /// Staging an input would write over a buffer that somebody holds.
     #[error(
-        "{owner}: staging input `{input}` of slot {slot} would overwrite an output that is still held; {advice}"
+        "{owner}: staging input `{input}` of slot {slot} would overwrite an output that is still held; pass that output itself (not a view of it), drop it, detach it, or use another slot"
     )]
     InputHeld {
         /// `node.name` of the region or forward.
@@ -168,8 +184,6 @@ pub enum ErrorKind {
         input: &'static str,
         /// The slot.
         slot: usize,
-        /// What to do.
-        advice: &'static str,
     },
     /// A lease of another executor.
     #[error("{owner}: this lease was given by another runner")]
@@ -562,9 +576,10 @@ impl<K: Into<ErrorKind>> From<K> for Error {
     }
 }
 
+/// The message, for `main` and `unwrap` print errors this way; `{:?}` of [`Error::kind`] has the data.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        fmt::Display::fmt(&self.0, f)
     }
 }
 

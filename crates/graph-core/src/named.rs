@@ -120,8 +120,11 @@ pub(crate) fn in_order<'a, B: Backend>(
     schema: &'static Schema,
     named: &[(&str, Source<'a, B>)],
 ) -> Result<SmallVec<[Source<'a, B>; SOURCES]>> {
-    for (name, _) in named {
+    for (i, (name, _)) in named.iter().enumerate() {
         position(schema, "input", name)?;
+        if named[..i].iter().any(|(earlier, _)| earlier == name) {
+            return Err(ErrorKind::InputTwice { owner: schema.full_name(), input: (*name).into() }.into());
+        }
     }
     let find = |io: &crate::IoSchema| match named.iter().find(|(name, _)| *name == io.name) {
         Some((_, source)) => Ok(*source),

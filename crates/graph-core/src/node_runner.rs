@@ -45,7 +45,7 @@ pub struct NodeCall<'c, B: Backend> {
     pub requests: &'c [RequestId],
     /// Tokens of each request.
     pub seq_lens: &'c [usize],
-    /// Inputs by name, in any order.
+    /// Inputs by name, in any order, each once.
     pub inputs: &'c [(&'c str, Source<'c, B>)],
     /// The slot to use, modulo the number of slots.
     pub slot: usize,
@@ -137,6 +137,9 @@ impl<B: Backend> NodeRunner<B> {
             let (owner, requests) = (self.owner(walk), call.requests.len());
             return Err(ErrorKind::LengthsDisagree { owner, lens: bs, bs: requests }.into());
         }
+        if call.requests.is_empty() && !self.parts.steps.is_empty() {
+            return Err(ErrorKind::RequestsMissing { owner: self.owner(walk), bs }.into());
+        }
         Ok(())
     }
 
@@ -145,11 +148,17 @@ impl<B: Backend> NodeRunner<B> {
     }
 
     fn bucket(&self, walk: &str, key: Option<&KeyInfo>, dims: Dims) -> Result<BucketIx, Miss> {
-        let found = self.parts.whole.walk(walk, key).ok_or(Miss::NoBuckets)?;
+        let whole = &self.parts.whole;
+        let found = whole.walk(walk, key).ok_or(Miss::NoBuckets)?;
         if self.eager_only {
             return Err(Miss::Forced);
         }
-        self.parts.whole.select_bucket(found, dims.bs, dims.tokens)
+        let bucket = whole.select_bucket(found, dims.bs, dims.tokens).map_err(|miss| match miss {
+            Miss::NoBuckets => whole.failed(walk).map_or(miss, |buckets| Miss::CaptureFailed { buckets }),
+            miss => miss,
+        })?;
+        whole.check_lengths(bucket, &self.scratch.shape.seq_lens)?;
+        Ok(bucket)
     }
 
     fn replay(&mut self, bucket: BucketIx, call: &NodeCall<'_, B>) -> Result<NamedResults<'_, B>> {
@@ -179,8 +188,9 @@ impl<B: Backend> NodeRunner<B> {
         let owner = self.owner(walk);
         let shape = &self.scratch.shape;
         let NodeParts { node, steps, forwards, statics, resources, whole, .. } = &mut self.parts;
-        let keyed = key.and_then(|key| whole.forward_of(walk, key));
-        let Some(forward) = keyed.or_else(|| forwards.iter().find(|f| f.walks.contains(&walk))) else {
+        let keyed = key.and_then(|key| whole.forward_of(walk, Some(key)));
+        let named = || forwards.iter().find(|f| f.walks.contains(&walk));
+        let Some(forward) = keyed.or_else(named).or_else(|| whole.forward_of(walk, None)) else {
             let known = self.walks().collect::<Vec<_>>().join(", ");
             let owner = self.parts.name.into();
             return Err(ErrorKind::UnknownName { owner, what: "walk", got: walk.into(), known }.into());

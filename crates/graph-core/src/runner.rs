@@ -9,6 +9,7 @@ use crate::{
     PiecewiseCudaGraphConfig, Region, RequestId, Resources, Result, Row, RunnerStats, Schema, Shape, Source,
     Statics, StepContext, StepRequests, Steps,
     arena::Claims,
+    bucket::clamp,
     capture::{CaptureOptions, Capturer},
     claim::{Claimed, Program, Target, claim},
     cx::InsideForward,
@@ -52,7 +53,7 @@ impl<R: Region> Runner<R> {
         let bucket = match self.table.choose(real) {
             Ok(bucket) if !self.eager_only => bucket,
             Ok(_) => return self.eager(Miss::Forced, seq_lens, sources.as_ref(), None),
-            Err(reason) => return self.eager(reason, seq_lens, sources.as_ref(), None),
+            Err(miss) => return self.eager(self.reason(miss), seq_lens, sources.as_ref(), None),
         };
         let rows = self.region.in_rows(real);
         let lease = self.executor.lease(bucket, self.slot)?;
@@ -87,7 +88,9 @@ impl<R: Region> Runner<R> {
         let bucket = match self.table.choose(real) {
             Ok(bucket) if !self.eager_only => bucket,
             Ok(_) => return self.eager(Miss::Forced, seq_lens, sources.as_ref(), Some((requests, steps))),
-            Err(reason) => return self.eager(reason, seq_lens, sources.as_ref(), Some((requests, steps))),
+            Err(miss) => {
+                return self.eager(self.reason(miss), seq_lens, sources.as_ref(), Some((requests, steps)));
+            }
         };
         let before = self.config.lease_before_step();
         let early = before.then(|| self.executor.lease(bucket, self.slot)).transpose()?;
@@ -125,6 +128,15 @@ impl<R: Region> Runner<R> {
             executor.output(&mut launched, i, rows).ok_or_else(|| executor.no_output(i))
         };
         Ok(Outcome::Replayed(self.region.results(&mut take)?))
+    }
+
+    /// Nothing to choose from because every capture failed is another reason than nothing was asked for.
+    #[cold]
+    fn reason(&self, miss: Miss) -> Miss {
+        match (miss, self.executor.stats.failed()) {
+            (Miss::NoBuckets, failed @ 1..) => Miss::CaptureFailed { buckets: clamp(failed) },
+            _ => miss,
+        }
     }
 
     #[cold]

@@ -37,8 +37,12 @@ impl<B: Backend> Runners<B> {
         let mut runners = self.take::<R>()?;
         match (runners.pop(), runners.len()) {
             (Some(runner), 0) => Ok(runner),
-            (_, n) => {
-                Err(Self::none::<R>(type_name::<R>(), format!("it has {} instances; use `take`", n + 1)))
+            (last, rest) => {
+                let name = runners.first().map_or_else(String::new, |r| r.region().schema().full_name());
+                runners.extend(last);
+                self.insert(name, runners);
+                let why = format!("it has {} instances; use `take`", rest + 1);
+                Err(Self::none::<R>(type_name::<R>(), why))
             }
         }
     }
@@ -50,7 +54,7 @@ impl<B: Backend> Runners<B> {
     ) -> Result<Vec<Runner<R>>> {
         let found = self.all.iter().position(|(n, id, _)| *id == TypeId::of::<R>() && name(n));
         let Some(i) = found else {
-            return Err(Self::none::<R>(asked, "not registered for this backend, or taken already".into()));
+            return Err(Self::none::<R>(asked, "not registered for this backend, without instances, or taken already (its node's `bind` takes it)".into()));
         };
         let (name, _, any) = self.all.swap_remove(i);
         match any.downcast::<Vec<Runner<R>>>() {

@@ -3,7 +3,7 @@
 use crate::{
     Backend, Dims, Error, ErrorKind, Pad, Result, SlotLease,
     check::check_sources,
-    executor::{Executor, IoPlan, Slot},
+    executor::{Executor, IoPlan},
     lease::Staged,
     source::{At, Source},
 };
@@ -34,7 +34,7 @@ impl<B: Backend> Executor<B> {
                 && !matches!(sources[i].at, At::Lent(lent) if lent.is(place))
                 && !lease.token.take_input(i, place)
             {
-                return Err(self.input_held(i, lease.token.slot, &sources[i].at, slot));
+                return Err(self.input_held(i, lease.token.slot));
             }
         }
         self.wait_for(lease.token.slot)?;
@@ -106,17 +106,8 @@ impl<B: Backend> Executor<B> {
     }
 
     #[cold]
-    fn input_held(&self, i: usize, index: usize, at: &At<'_, B>, slot: &Slot<B>) -> Error {
-        let in_place = match (at, &slot.places.inputs[i]) {
-            (At::Device { offset, .. }, Some(place)) => *offset == place.offset,
-            _ => false,
-        };
-        let advice = match in_place {
-            true => "pass the output itself, not a view of it",
-            false => "pass that output, drop it, detach it, or use another slot",
-        };
-        ErrorKind::InputHeld { owner: self.owner.clone(), input: self.inputs[i].name, slot: index, advice }
-            .into()
+    fn input_held(&self, i: usize, slot: usize) -> Error {
+        ErrorKind::InputHeld { owner: self.owner.clone(), input: self.inputs[i].name, slot }.into()
     }
 }
 

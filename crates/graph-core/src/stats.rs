@@ -50,6 +50,11 @@ impl Stats {
         bump(&self.eager[miss.index()], 1);
     }
 
+    /// How many buckets could not be captured.
+    pub(crate) fn failed(&self) -> usize {
+        self.failures.get().map_or(0, Vec::len)
+    }
+
     /// A copy of all counters.
     pub(crate) fn snapshot(&self) -> RunnerStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -236,6 +236,11 @@ impl<B: Backend> Steps<B> {
         self.resources.iter().for_each(|r| r.share(into));
     }
 
+    /// Whether the node has no resources.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.resources.is_empty()
+    }
+
     /// Two slots when a resource can plan ahead, one otherwise.
     pub(crate) fn slots(&self) -> usize {
         1 + usize::from(self.resources.iter().any(|r| r.supports_preplan()))

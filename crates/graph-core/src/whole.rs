@@ -7,6 +7,7 @@ use crate::{
     Dims, ErrorKind, KeyInfo, Kwargs, Miss, NamedInputs, NamedOutputs, NamedResults, NodeInputs, Planned,
     RequestId, Result, Row, Schema, Shape, SlotLease, Source, Staged, Statics, Step,
     arena::Claims,
+    bucket::clamp,
     capture::{CaptureOptions, Capturer},
     claim::{Claimed, Program, Target, claim},
     config::{PlannedBucket, plan_captures, shape_of},
@@ -192,10 +193,30 @@ impl<B: Backend> WholeRunner<B> {
     }
 
     /// The forward that is captured for a walk with this key, whether or not a capture succeeded.
-    pub(crate) fn forward_of(&self, walk: &str, key: &KeyInfo) -> Option<&'static Forward> {
-        let config =
-            self.configs.iter().position(|c| serves(&**c, walk) && c.additional_key_info() == Some(key));
+    pub(crate) fn forward_of(&self, walk: &str, key: Option<&KeyInfo>) -> Option<&'static Forward> {
+        let config = self.configs.iter().position(|c| serves(&**c, walk) && c.additional_key_info() == key);
         config.map(|i| self.forwards[i])
+    }
+
+    /// How many buckets of a walk could not be captured, where that is all of them.
+    pub(crate) fn failed(&self, walk: &str) -> Option<u32> {
+        let serving = (0..self.configs.len()).filter(|i| serves(&*self.configs[*i], walk));
+        let failed: usize = serving.map(|i| self.executors[i].stats.failed()).sum();
+        (failed > 0).then_some(clamp(failed))
+    }
+
+    /// A batched capture replays requests of its own length only: its graph has that length in it.
+    pub(crate) fn check_lengths(&self, bucket: BucketIx, seq_lens: &[usize]) -> Result<(), Miss> {
+        let Some(b) = self.buckets.get(bucket.index()) else { return Err(Miss::NoBuckets) };
+        if self.configs[b.config].config_type() != CudaGraphConfigType::BasicBatched {
+            return Ok(());
+        }
+        let want = b.key.tokens / b.key.bs;
+        // A template without tokens says nothing about lengths.
+        match seq_lens.iter().find(|len| want > 0 && **len != want) {
+            Some(got) => Err(Miss::OtherLengths { got: clamp(*got), want: clamp(want) }),
+            None => Ok(()),
+        }
     }
 
     /// Counts an eager call of a walk, for the configuration with its key if there is one.

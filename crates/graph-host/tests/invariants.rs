@@ -1,5 +1,6 @@
 //! graph-core on this backend, from registration to replay; tests carry the numbers of the invariants.
 
+mod calls;
 mod common;
 
 use std::{

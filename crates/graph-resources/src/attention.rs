@@ -176,7 +176,7 @@ impl<B: Backend> Resource<B> for AttentionPlan<B> {
             let stream = kv.stream(segment.request, segment.label);
             let context = stream.map_or(0, |s| s.committed + s.reserved);
             let pages = context.div_ceil(page_size);
-            page_indices.extend(stream.iter().flat_map(|s| &s.pages[..pages]));
+            page_indices.extend_from_slice(stream.map_or(&[], |s| &s.pages[..pages]));
             indptr.push(segment.span.end as i32);
             page_indptr.push(page_indices.len() as i32);
             last_page_len.push((context - pages.saturating_sub(1) * page_size) as i32);

@@ -8,7 +8,7 @@ use graph_core::{
 use crate::{
     PageCounts, PageOwner, StreamPages,
     kv_pages::{MakeStorage, Storage, make_storage},
-    pages::PageTable,
+    pages::{PADDING_ROW, PageTable},
     slots::SlotPlans,
 };
 
@@ -214,10 +214,11 @@ impl<B: Backend> Resource<B> for PagedKv<B> {
     ) -> Result<()> {
         let (table, [rows]) = (&self.table, self.plans.begin(cx.slot));
         for segment in step.segments {
-            let tokens = 0..segment.span.len();
+            let tokens = segment.span.len();
             match table.stream(segment.request, segment.label) {
-                Some(stream) => rows.extend(tokens.map(|i| table.row(stream, stream.committed + i))),
-                None => rows.extend(tokens.map(|_| 0)), // removed meanwhile: its tokens are nobody's
+                Some(stream) => table.rows(stream, tokens, rows),
+                // Removed meanwhile: its tokens are nobody's.
+                None => rows.extend(std::iter::repeat_n(PADDING_ROW, tokens)),
             }
         }
         Ok(())

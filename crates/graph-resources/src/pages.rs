@@ -7,6 +7,9 @@ use crate::streams::{Streams, Tokens};
 /// The page that padding rows write to and read from. No request ever owns it.
 pub const PADDING_PAGE: usize = 0;
 
+/// The row of padding tokens.
+pub(crate) const PADDING_ROW: i32 = 0;
+
 /// Who owns a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageOwner {
@@ -60,6 +63,7 @@ pub(crate) struct PageTable {
     pages: usize,
     page_size: usize,
     max_tokens: usize,
+    max_pages: usize,
     /// The next page to take is last.
     free: Vec<i32>,
     peak: usize,
@@ -70,7 +74,8 @@ impl PageTable {
     /// `pages` pages, the padding page included, of `page_size` tokens; no stream longer than `max_tokens`.
     pub(crate) fn new(resource: &'static str, pages: usize, page_size: usize, max_tokens: usize) -> Self {
         let free = (PADDING_PAGE + 1..pages).rev().map(|page| page as i32).collect();
-        PageTable { resource, pages, page_size, max_tokens, free, peak: 0, streams: Streams::new() }
+        let (max_pages, streams) = (max_tokens.div_ceil(page_size), Streams::new());
+        PageTable { resource, pages, page_size, max_tokens, max_pages, free, peak: 0, streams }
     }
 
     pub(crate) fn ingest(&mut self, request: RequestId) -> Result<()> {
@@ -96,7 +101,7 @@ impl PageTable {
             if tokens > self.max_tokens {
                 return Ok(AdmitOutcome::TooLong { tokens, most: self.max_tokens, request, label });
             }
-            needed += tokens.div_ceil(self.page_size).saturating_sub(has);
+            needed += missing(has, tokens, self.page_size);
             if needed > self.free.len() && short.is_none() {
                 short = Some((request, label));
             }
@@ -119,9 +124,11 @@ impl PageTable {
         if !stream.tokens.reserve(tokens) {
             return Err(ErrorKind::SegmentTwice { resource: self.resource, request, label }.into());
         }
-        // A stream's list never grows later, and is used again by another one.
-        stream.pages.reserve_exact(self.max_tokens.div_ceil(self.page_size) - stream.pages.len());
-        for _ in stream.pages.len()..stream.tokens.all().div_ceil(self.page_size) {
+        if stream.pages.capacity() < self.max_pages {
+            // A stream's list never grows later, and is used again by another one.
+            stream.pages.reserve_exact(self.max_pages - stream.pages.len());
+        }
+        for _ in 0..missing(stream.pages.len(), stream.tokens.all(), self.page_size) {
             stream.pages.extend(self.free.pop());
         }
         Ok(())
@@ -140,15 +147,26 @@ impl PageTable {
         for segment in step.segments.iter().rev() {
             if let Some(stream) = self.streams.get_mut(segment.request, segment.label) {
                 stream.tokens.rollback();
-                stream.release(stream.tokens.committed.div_ceil(self.page_size), &mut self.free);
+                if stream.pages.len() * self.page_size >= stream.tokens.committed + self.page_size {
+                    stream.release(stream.tokens.committed.div_ceil(self.page_size), &mut self.free);
+                }
             }
         }
     }
 
-    /// Where the K and V rows of a stream's token are: the row of the device tensors.
-    pub(crate) fn row(&self, stream: StreamPages<'_>, token: usize) -> i32 {
-        let page = stream.pages.get(token / self.page_size).copied().unwrap_or(PADDING_PAGE as i32);
-        page * self.page_size as i32 + (token % self.page_size) as i32
+    /// The rows of the device tensors where the tokens that a stream's open step appends are: `tokens` of them.
+    pub(crate) fn rows(&self, stream: StreamPages<'_>, tokens: usize, into: &mut Vec<i32>) {
+        let (first, size) = (stream.committed / self.page_size, self.page_size as i32);
+        let mut offset = (stream.committed % self.page_size) as i32;
+        let mut pages = stream.pages.get(first..).unwrap_or(&[]).iter();
+        let mut page = pages.next();
+        for _ in 0..tokens {
+            if offset == size {
+                (page, offset) = (pages.next(), 0);
+            }
+            into.push(page.map_or(PADDING_ROW, |page| page * size + offset));
+            offset += 1;
+        }
     }
 
     pub(crate) fn stream(&self, request: RequestId, label: Label) -> Option<StreamPages<'_>> {
@@ -193,5 +211,14 @@ impl PageTable {
         }
         let leaked = owners.iter().position(Option::is_none);
         assert_eq!(leaked, None, "{}: a page that nobody has", self.resource);
+    }
+}
+
+/// Pages that a stream needs besides those it has. Mostly none, which is found without a division.
+#[inline]
+fn missing(pages: usize, tokens: usize, page_size: usize) -> usize {
+    match tokens.saturating_sub(pages * page_size) {
+        0 => 0,
+        beyond => beyond.div_ceil(page_size),
     }
 }

@@ -7,6 +7,7 @@ use graph_core::Registry;
 
 mod cases;
 mod compare;
+pub mod models;
 mod rig;
 
 pub use cases::{CASES, Case};

@@ -54,15 +54,21 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Loads the shared kernels and those of `source`, the latter with the edit.
+    /// On the stand-in: loads the shared kernels and those of `source`, the latter with the edit.
     ///
     /// # Panics
     /// As [`open`]; what the stand-in reports.
     pub fn new(source: &'static KernelSource, edit: Option<Edit>) -> Self {
-        let device = open(edit.map(|edit| (source, edit)));
-        let stream = device.stream().expect("a stream");
-        let _kernels = model_support::cuda::load(&device, &[source]).expect("the kernels");
-        Rig { device, stream, _kernels }
+        Self::on(open(edit.map(|edit| (source, edit))), source).expect("the kernels")
+    }
+
+    /// On any device: loads the shared kernels and those of `source`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn on(device: Cuda, source: &'static KernelSource) -> graph_core::Result<Self> {
+        let (stream, _kernels) = (device.stream()?, model_support::cuda::load(&device, &[source])?);
+        Ok(Rig { device, stream, _kernels })
     }
 
     /// A tensor of these numbers.

@@ -200,7 +200,9 @@ impl PiecewiseCudaGraphConfig for PiecewiseBatchedConfig {
             }
             .into());
         }
-        self.fields.capture_batch_sizes = batch_sizes;
+        if let Some(sizes) = batch_sizes {
+            self.fields.capture_batch_sizes = Some(sizes);
+        }
         Ok(())
     }
     fn shapes(&self, name: &str, _names_bs: bool, default_batch_sizes: &[usize]) -> Result<Vec<Shape>> {

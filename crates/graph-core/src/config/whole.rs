@@ -257,7 +257,9 @@ impl CudaGraphConfig for BatchedCudaGraphConfig {
             }
             .into());
         }
-        self.fields.capture_batch_sizes = batch_sizes;
+        if let Some(sizes) = batch_sizes {
+            self.fields.capture_batch_sizes = Some(sizes);
+        }
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ mod errors;
 mod graphs;
 mod kernels;
 mod node;
+mod nvrtc;
 mod operations;
 mod padding;
 mod poison;

@@ -1,8 +1,8 @@
 //! What types cannot refuse is a typed error, and leaves nothing reserved.
 
 use graph_core::{
-    AdmitOutcome, CaptureOptions, Dims, ErrorKind, GraphBuffers, Label, Options, RequestId, Resource, Result,
-    StepContext, Steps, SubmoduleStep,
+    AdmitOutcome, CaptureOptions, Dependencies, Dims, ErrorKind, GraphBuffers, Label, Options, RequestId,
+    Resource, ResourceStep, Result, Source, StepContext, Steps, SubmoduleStep,
 };
 use graph_host::Host;
 use graph_resources::{AttentionPlan, KvOptions, LaunchShape, PagedKv, Positions, SampleParams, Sampler};
@@ -175,6 +175,52 @@ fn resources_in_dependency_order_or_not_at_all() {
     fails(step.plan(&cx), |k| matches!(k, ErrorKind::BadDeclaration { .. }), "it is for a cache of");
 }
 
+/// Depends on these, and asks for the cache while it plans.
+struct Nosy(&'static str, &'static [&'static str]);
+
+impl Resource<Host> for Nosy {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+    fn depends_on(&self) -> &'static [&'static str] {
+        self.1
+    }
+    fn ingest(&mut self, _: RequestId, _: &Options) -> Result<()> {
+        Ok(())
+    }
+    fn remove(&mut self, _: RequestId) {}
+    fn admit(&mut self, _: &ResourceStep<'_>) -> Result<AdmitOutcome> {
+        Ok(AdmitOutcome::Admitted)
+    }
+    fn plan(&mut self, _: &ResourceStep<'_>, _: &StepContext<'_>, d: Dependencies<'_, Host>) -> Result<()> {
+        d.get::<PagedKv<Host>>().map(drop)
+    }
+    fn planned(&self, _: usize, _: usize) -> Source<'_, Host> {
+        Source::slice::<i32>(&[])
+    }
+    fn commit(&mut self, _: &ResourceStep<'_>) {}
+    fn rollback(&mut self, _: &ResourceStep<'_>) {}
+}
+
+#[test]
+fn dependencies_are_declared_and_form_no_cycle() {
+    let cycle = steps(vec![Box::new(Nosy("a", &["b"])), Box::new(Nosy("b", &["a"]))]);
+    fails(cycle, |k| matches!(k, ErrorKind::ResourceOrder { .. }), "its dependencies form a cycle");
+    let undeclared = |k: &ErrorKind| matches!(k, ErrorKind::NoDependency { resource: "z", .. });
+    for (depends_on, may) in [(&["kv"][..], true), (&[], false)] {
+        let kv = PagedKv::<Host>::new(KvOptions::new(4, 4)).unwrap();
+        let mut steps = steps(vec![Box::new(Nosy("z", depends_on)), Box::new(kv)]).unwrap();
+        steps.ingest(RequestId(1), &Options::default()).unwrap();
+        let step = steps.declare(one("z", 1, 1)).unwrap().admit().unwrap();
+        let padded = Dims { bs: 1, tokens: 1 };
+        let planned = step.plan(&StepContext { slot: 0, rows: &[], real_bs: 1, padded, captured: false });
+        match may {
+            true => drop(planned.unwrap()),
+            false => fails(planned, undeclared, "which its `depends_on` does not name"),
+        }
+    }
+}
+
 #[test]
 fn sizes_that_make_no_sense() {
     let new = |options| PagedKv::<Host>::new(options);
@@ -265,4 +311,18 @@ fn a_forward_reads_what_its_step_declares() {
         fails(built.step("decode", None, 0, &[(1, &[5])]), is, "which the step does not declare");
         assert_eq!(built.kv().counts().free, free, "eager: {eager}");
     }
+}
+
+/// A node that keeps state for requests must be told whose rows a call has.
+#[test]
+fn a_call_without_requests_on_a_node_with_resources() {
+    let mut built = build(Toy::default());
+    let walk = built.node().walks().next().unwrap();
+    let call = graph_core::NodeCall { requests: &[], seq_lens: &[1, 1], inputs: &[], slot: 0 };
+    let outcome = built.node().run(walk, &call);
+    fails(
+        outcome,
+        |k| matches!(k, ErrorKind::RequestsMissing { bs: 2, .. }),
+        "one request id per length, 2 here",
+    );
 }

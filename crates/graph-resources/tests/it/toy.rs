@@ -13,6 +13,9 @@ use graph_resources::{
     AttentionLaunch, AttentionPlan, KvOptions, KvPages, PagedKv, Sampler, SamplerState, sample_rows,
 };
 
+/// Elements of a partial result.
+const PARTIAL: usize = 3;
+
 /// Tokens that can be drawn.
 pub(crate) const VOCABULARY: usize = 11;
 
@@ -105,8 +108,10 @@ impl Node<Host> for ToyNode {
     }
     fn resources(model: &Arc<Toy>, cx: &LoadCx<'_, Host>) -> Result<Vec<Box<dyn Resource<Host>>>> {
         let splits = model.splits;
-        let attention =
-            AttentionPlan::new(&model.kv).streams_per_request(2).splits(move |_, longest| splits(longest));
+        let attention = AttentionPlan::new(&model.kv)
+            .streams_per_request(2)
+            .splits(move |_, longest| splits(longest))
+            .partials(PARTIAL);
         let resources: Vec<Box<dyn Resource<Host>>> = vec![
             Box::new(attention),
             Box::new(Sampler::new(model.requests)?),
@@ -146,8 +151,11 @@ impl Node<Host> for ToyNode {
     }
     fn forward(&mut self, forward: &str, cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>) -> Result<()> {
         let (pages, state) = (cx.resource::<KvPages<Host>>()?, cx.resource::<SamplerState<Host>>()?);
-        let launch = cx.resource::<AttentionLaunch<Host>>()?.shape(cx);
-        assert!(launch.splits > 0 && launch.rows >= cx.dims().bs);
+        let attention = cx.resource::<AttentionLaunch<Host>>()?;
+        let (launch, partials) = (attention.shape(cx), attention.partials(cx)?);
+        assert!(launch.splits > 0 && launch.rows == 2 * cx.dims().bs);
+        assert_eq!(partials.dims(), [cx.dims().tokens, launch.splits, PARTIAL]);
+        cx.stream().kernel("partials", (), (partials.view_mut(),), |(), (partials,)| partials.fill(0.0))?;
         let (keys, dim, page_size) = (pages.keys(0)?, pages.keys(0)?.dims()[1], pages.page_size());
         let token = call.inputs.get::<i32, 1>("token")?;
         let slot_mapping = cx.planned::<i32, 1>("kv", "slot_mapping")?;

@@ -44,7 +44,7 @@ pub(super) const CASES: &[Case] = &[
             edit("0xd2511f53u", "0xd2511f55u"),
             edit("0x1.ebfbdff82c58ep-3", "0x1.ebfbdff82c58ep-2"),
             edit("#define TOP_K 5", "#define TOP_K 7"),
-            edit("#define ONE 4294967296.0", "#define ONE 4294967297.0"),
+            edit("#define LOG2_E 0x1.71", "#define LOG2_E 0x1.81"),
         ],
     },
 ];

@@ -1,0 +1,4 @@
+//! The models' references through an engine on CUDA.
+
+pub mod digits;
+pub mod llama;
