@@ -428,7 +428,7 @@ fn an_input_that_is_named_twice_is_an_error() {
     let inputs = [("h", Source::slice(&h[..])), ("h", Source::slice(&h[..1]))];
     let call = NodeCall { requests: &[], seq_lens: &[1, 1], inputs: &inputs, slot: 0 };
     let error = engine.node("chain").unwrap().run("decode", &call).err().unwrap();
-    assert!(matches!(error.kind(), ErrorKind::UnknownName { what: "input", .. }), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::InputTwice { .. }), "{error}");
 }
 
 struct Bad;

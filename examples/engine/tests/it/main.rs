@@ -3,6 +3,7 @@
 mod bad_input;
 mod classify;
 mod compare;
+mod pages;
 mod planned;
 mod program;
 mod regions;
