@@ -26,7 +26,7 @@ fn failures(act: impl Fn(&mut Cx<'_, Host>) -> Result<()> + Send + Sync + 'stati
     let mut rig = scripted(act);
     let failures = rig.mix.stats().failures.iter().map(|f| f.to_string()).collect::<Vec<_>>();
     assert_eq!(failures.len(), 4, "no bucket is there: {failures:?}");
-    assert_eq!(rig.inputs.run(&mut rig.mix, 3).unwrap().reason(), Some(Miss::NoBuckets));
+    assert_eq!(rig.inputs.run(&mut rig.mix, 3).unwrap().reason(), Some(Miss::CaptureFailed { buckets: 4 }));
     assert_eq!(rig.run(3), rig.inputs.want(3), "eager");
     failures
 }
