@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use backend_suite::{
+    models::{digits, llama},
+    registry, same,
+};
 use digits_plugin::DigitsOptions;
 use graph_core::{Backend, Engine, HostTensor, NodeCall, Options, RequestId, Source};
 use graph_cuda::Cuda;
 use llama_plugin::{LlamaOptions, Prefill};
-use plugins_on_cuda::{
-    models::{digits, llama},
-    registry, same,
-};
 
 use crate::{
     bundle::Bundle,

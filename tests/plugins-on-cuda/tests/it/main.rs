@@ -1,5 +1,3 @@
-//! The plugins on CUDA over the stand-in driver, in one program.
+//! The plugins' kernels on CUDA over the stand-in driver, in one program.
 
-mod digits;
 mod kernels;
-mod llama;
