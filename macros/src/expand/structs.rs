@@ -19,7 +19,7 @@ impl Expansion<'_> {
         // Who does not read an input need not hear of it; the struct is as visible as the author's, and callers make
         // the arguments by a literal.
         let allowed = item.attrs.iter().filter(|a| a.path().is_ident("allow"));
-        let quiet = quote!(#[allow(dead_code, unreachable_pub, clippy::exhaustive_structs)] #(#allowed)*);
+        let quiet = quote!(#[allow(dead_code, unreachable_pub, clippy::exhaustive_structs, clippy::partial_pub_fields)] #(#allowed)*);
         let view = |name: &Ident, ios: &[Io], kind: &str, doc: String| {
             let kind = Ident::new(kind, Span::call_site());
             let fields = ios.iter().map(|io| {
