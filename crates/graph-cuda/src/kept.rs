@@ -17,6 +17,8 @@ use crate::{
 
 /// Larger blocks are freed when they are dropped: nobody drops them often.
 const LARGEST: usize = 16 << 20;
+/// The driver gives whole blocks of this size in any case.
+const GRAIN: usize = 512;
 
 /// Blocks by their size.
 #[derive(Default)]
@@ -26,10 +28,9 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// A block for that many bytes: at most a quarter, and less than 512 bytes more, is wasted.
+    /// A block for that many bytes, or for up to a quarter more.
     fn take(&mut self, bytes: usize) -> Option<(CUdeviceptr, usize)> {
-        let most = bytes.saturating_add((bytes / 4).max(511));
-        let mut fitting = self.blocks.range_mut(bytes..=most);
+        let mut fitting = self.blocks.range_mut(bytes..=bytes.saturating_add(bytes / 4));
         let (size, pointer) = fitting.find_map(|(size, blocks)| Some((*size, blocks.pop()?)))?;
         self.bytes -= size;
         Some((pointer, size))
@@ -58,6 +59,14 @@ impl Cuda {
 }
 
 impl Device {
+    /// What is asked of the driver for an allocation. Where blocks are kept, small ones of different sizes are alike.
+    pub(crate) fn block_bytes(&self, bytes: usize) -> usize {
+        match self.options.keep_memory {
+            0 => bytes.max(1),
+            _ => bytes.max(1).checked_next_multiple_of(GRAIN).unwrap_or(bytes),
+        }
+    }
+
     /// A kept block, with its size.
     pub(crate) fn take_kept(&self, bytes: usize) -> Option<(CUdeviceptr, usize)> {
         self.control().kept.take(bytes)

@@ -74,11 +74,12 @@ impl Cuda {
         self.0.may_wait("alloc", None)?;
         let device = &self.0;
         device.enter("alloc")?;
-        if let Some((pointer, held)) = device.take_kept(bytes.max(1)) {
+        let held = device.block_bytes(bytes);
+        if let Some((pointer, held)) = device.take_kept(held) {
             return Ok(Buffer(Arc::new(Memory { device: device.clone(), pointer, bytes, held })));
         }
         device.enter_surely("alloc")?;
-        let (mut pointer, held) = (0, bytes.max(1));
+        let mut pointer = 0;
         // SAFETY: the context is current, and the pointer is valid for the write.
         let mut alloc = || unsafe { calls::mem_alloc(&raw mut pointer, held) };
         let again = |f: Failure| f.code == codes::OUT_OF_MEMORY && device.free_kept();
