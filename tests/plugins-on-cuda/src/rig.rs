@@ -30,7 +30,7 @@ pub fn open(edited: Option<(&'static KernelSource, Edit)>) -> Cuda {
         }
         stand_in::image(source.name, &text)
     };
-    Cuda::with_options(0, CudaOptions::default().images(image)).expect("the stand-in's device")
+    Cuda::with_options(0, CudaOptions::default().images(image).keep_memory(0)).expect("the stand-in's device")
 }
 
 /// A device and a stream, with kernels loaded.
