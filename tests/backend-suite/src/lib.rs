@@ -40,6 +40,15 @@ pub use toys::ThreeInputs;
 macro_rules! each_case {
     ($callback:ident) => {
         $callback! {
+            operations {
+                memory_is_uploaded_copied_zeroed_and_downloaded,
+                an_upload_is_done_with_its_source_even_if_that_is_pinned,
+                pinned_memory_is_zero_and_aligned_and_carries_block_and_signal,
+                ranges_are_checked_before_anything_is_touched,
+                events_order_two_streams,
+                a_forked_stream_that_joins_again_is_part_of_the_capture,
+                operations_are_counted_per_thread_and_device,
+            }
             capture {
                 invariant_15_largest_first_region_before_whole_the_same_every_time,
                 nothing_runs_during_a_capture,

@@ -5,6 +5,7 @@ pub(crate) mod capture;
 pub(crate) mod fallbacks;
 pub(crate) mod forbidden;
 pub(crate) mod leases;
+pub(crate) mod operations;
 pub(crate) mod padding;
 pub(crate) mod plugins;
 pub(crate) mod replay;
