@@ -1,12 +1,17 @@
 //! Pages, plans, positions and a sampler under captured steps.
 
-use graph_core::{AdmitOutcome, ErrorKind, Label, Options, RequestId, Result, StepContext};
-use graph_resources::{KvOptions, PADDING_PAGE, PageOwner, Positions, SampleParams, Sampler};
+use graph_core::{
+    AdmitOutcome, Dims, ErrorKind, Label, Options, RequestId, Resource, Resources, Result, StepContext,
+    SubmoduleStep,
+};
+use graph_resources::{
+    KvOptions, PADDING_PAGE, PageOwner, Positions, SampleParams, Sampler, SamplerRow, SamplerState,
+};
 
 use super::refused;
 use crate::{
     Bench, SuiteOps,
-    toys::{PagedToy, Toy, sum_of},
+    toys::{PagedToy, Toy, sum_of, value},
 };
 
 pub(crate) fn a_step_is_the_same_captured_and_eager<B: SuiteOps>(bench: &Bench<B>) -> Result<()> {
@@ -19,6 +24,8 @@ pub(crate) fn a_step_is_the_same_captured_and_eager<B: SuiteOps>(bench: &Bench<B
         let rows: Vec<_> = streams.iter().enumerate().map(|(i, s)| (i as u64 + 1, s.as_slice())).collect();
         assert_eq!(toy.step("prefill", 0, &rows)?.sums, streams.each_ref().map(|s| sum_of(s)));
     }
+    let padding = captured.keys()?;
+    B::zero(&captured.stream, padding.view().buffer(), padding.view().offset(), 4)?;
     for i in 0..12 {
         let tokens = [i + 1, 2 * i + 1, 40 - i];
         let rows: Vec<_> = (0..3).map(|r| (r as u64 + 1, &tokens[r..][..1])).collect();
@@ -30,6 +37,7 @@ pub(crate) fn a_step_is_the_same_captured_and_eager<B: SuiteOps>(bench: &Bench<B
     }
     let (a, b) = (captured.page_bits()?, eager.page_bits()?);
     assert_eq!(a[PADDING_PAGE + 1..], b[PADDING_PAGE + 1..]);
+    assert_eq!(a[PADDING_PAGE][0], value(-1, 0).to_bits(), "the padding row was written to the padding page");
     Ok(())
 }
 
@@ -40,15 +48,17 @@ pub(crate) fn padding_touches_no_page_of_a_live_request<B: SuiteOps>(bench: &Ben
     toy.ingest(&[1, 2, 3])?;
     toy.step("prefill", 0, &[(1, &[1; 5]), (2, &[2; 6]), (3, &[3; 4])])?;
     for round in 0..6 {
-        // A, B, C in the bucket of four, then A alone in the prefill's of eight tokens, whose seven padding rows have
-        // what the others left behind in the static buffers.
+        // Three in the bucket of four, then one of them alone in the prefill's of eight tokens, whose seven padding rows
+        // have what the others left behind in the static buffers.
+        let alone = 1 + round as u64 % 3;
         toy.step("decode", round, &[(1, &[7]), (2, &[8]), (3, &[9])])?;
         let before = toy.page_bits()?;
-        assert!(toy.step("prefill", round, &[(1, &[7])])?.replayed);
+        assert!(toy.step("prefill", round, &[(alone, &[7])])?.replayed);
         let after = toy.page_bits()?;
         for page in 0..after.len() {
             match toy.kv().owner(page) {
-                Some(PageOwner::Stream(RequestId(1), _) | PageOwner::Padding) => {}
+                Some(PageOwner::Padding) => {}
+                Some(PageOwner::Stream(RequestId(request), _)) if request == alone => {}
                 owner => assert_eq!(before[page], after[page], "page {page} of {owner:?}"),
             }
         }
@@ -88,13 +98,13 @@ pub(crate) fn a_step_that_is_dropped_is_rolled_back<B: SuiteOps>(bench: &Bench<B
     toy.step("prefill", 0, &[(1, &[1; 5])])?;
     let counts = toy.kv().counts().free;
     let steps = toy.node()?.steps();
-    let declare = |step: &mut graph_core::SubmoduleStep| {
+    let declare = |step: &mut SubmoduleStep| {
         for resource in ["kv", "attention", "positions", "sampler"] {
             step.resource(resource).segment(RequestId(1), Label::MAIN, 9);
         }
         Ok(())
     };
-    let padded = graph_core::Dims { bs: 1, tokens: 9 };
+    let padded = Dims { bs: 1, tokens: 9 };
     let context = StepContext { slot: 0, rows: &[], real_bs: 1, padded, captured: false };
     drop(steps.declare(declare)?);
     drop(steps.declare(declare)?.admit()?);
@@ -166,6 +176,7 @@ pub(crate) fn two_replays_draw_different_numbers_and_padding_draws_none<B: Suite
     bench: &Bench<B>,
 ) -> Result<()> {
     let mut toy = PagedToy::new(bench, Toy::default())?;
+    let stream = toy.stream.clone();
     let hot = SampleParams::seeded(5).temperature(1000.0);
     toy.node()?.ingest(RequestId(1), &Options::default().with(hot))?;
     toy.ingest(&[2, 3])?;
@@ -182,7 +193,14 @@ pub(crate) fn two_replays_draw_different_numbers_and_padding_draws_none<B: Suite
     assert!(different.len() > 5, "{drawn:?}");
     let sampler = toy.node()?.steps().get::<Sampler<B>>().expect("the toy has a sampler");
     assert_eq!([1, 2].map(|r| sampler.counter(RequestId(r))), [Some(30), Some(0)]);
-    // The device has counted as the host has: the request goes on elsewhere with the same numbers.
+    let row = sampler.row(RequestId(1)).expect("it is there");
+    let mut shared = Resources::default();
+    sampler.share(&mut shared);
+    let words = shared.get::<SamplerState<B>>()?.words().to_vec(&stream)?;
+    let rows = words.as_chunks::<{ SamplerRow::WORDS }>().0;
+    assert_eq!(SamplerRow::from_words(rows[0]), SamplerRow::SINK, "padding draws nothing");
+    assert_eq!(SamplerRow::from_words(rows[row]).counter, 30, "the device has counted as the host has");
+    // Again from the start, alone: the same numbers.
     toy.node()?.remove(RequestId(1));
     toy.node()?.ingest(RequestId(1), &Options::default().with(hot))?;
     let again: Result<Vec<_>> =

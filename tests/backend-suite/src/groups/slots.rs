@@ -1,6 +1,8 @@
 //! Several copies of the static buffers: the next step is prepared while one is in somebody's hands.
 
-use graph_core::{CaptureOptions, Dims, ErrorKind, NodeCall, Result, Shape, Source, StepContext};
+use graph_core::{
+    CaptureOptions, Dims, ErrorKind, NodeCall, OutTensor, RequestId, Result, Shape, Source, StepContext,
+};
 
 use super::refused;
 use crate::{
@@ -31,7 +33,7 @@ pub(crate) fn the_next_step_is_staged_while_one_is_held<B: SuiteOps>(bench: &Ben
         let staged = whole.stage(lease, &shape, &[("h", Source::slice(&h[..]))], &step)?;
         // Step N+1 is staged: what step N gave is as it was, and its slot is not free.
         if let Some(y) = &held {
-            let y: &graph_core::OutTensor<'static, B, f32, 1> = y;
+            let y: &OutTensor<'static, B, f32, 1> = y;
             assert_eq!(y.to_vec(&stream)?, [n as f32 - 1.0; 3]);
             let output = |kind: &ErrorKind| matches!(kind, ErrorKind::OutputHeld { output: "y", .. });
             refused(whole.lease_slot(bucket, 1 - slot), output);
@@ -67,7 +69,7 @@ pub(crate) fn a_node_that_plans_ahead_has_two_slots_and_steps_in_turn<B: SuiteOp
     let mut toy = PagedToy::new(bench, Toy::default())?;
     assert_eq!(toy.node()?.slots(), 2, "pages, plans, positions and sampler can plan ahead");
     toy.ingest(&[1, 2])?;
-    let (requests, mut streams) = ([1, 2].map(graph_core::RequestId), [vec![], vec![]]);
+    let (requests, mut streams) = ([1, 2].map(RequestId), [vec![], vec![]]);
     // No result is read, so that on a device the next step is planned and staged while graphs run.
     for i in 0..8 {
         let tokens = &[i, 3][..];

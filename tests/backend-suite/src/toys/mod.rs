@@ -12,6 +12,6 @@ pub(crate) use chain::{chain, layers, run_layer};
 pub(crate) use columns::columns;
 pub(crate) use echo::Echo;
 pub(crate) use mix::{Inputs, Rig, Script};
-pub(crate) use paged::{PagedToy, Toy, sum_of};
+pub(crate) use paged::{PagedToy, Toy, sum_of, value};
 pub(crate) use region::{ByHand, Toys, one_region, packed_region};
 pub use three::ThreeInputs;

@@ -122,7 +122,7 @@ impl<B: SuiteOps> Node<B> for Paged<B> {
 }
 
 /// What a token adds to the sum at a position.
-fn value(token: i32, position: usize) -> f32 {
+pub(crate) fn value(token: i32, position: usize) -> f32 {
     (token * (1 + position as i32 % 7)) as f32
 }
 
@@ -161,13 +161,17 @@ impl<B: SuiteOps> PagedToy<B> {
         self.engine.node("toy").ok().and_then(|node| node.steps().get()).expect("the toy has pages")
     }
 
+    /// The K rows of every page.
+    pub(crate) fn keys(&mut self) -> Result<Tensor<B, f32, 2>> {
+        let mut shared = Resources::default();
+        Resource::<B>::share(self.kv(), &mut shared);
+        shared.get::<KvPages<B>>()?.keys(0).cloned()
+    }
+
     /// What each page holds, bit by bit.
     pub(crate) fn page_bits(&mut self) -> Result<Vec<Vec<u32>>> {
-        let mut shared = Resources::default();
-        let kv = self.kv();
-        let page_size = kv.options().page_size;
-        Resource::<B>::share(kv, &mut shared);
-        let keys = shared.get::<KvPages<B>>()?.keys(0)?.to_vec(&self.stream)?;
+        let page_size = self.kv().options().page_size;
+        let keys = self.keys()?.to_vec(&self.stream)?;
         Ok(keys.chunks(page_size).map(|page| page.iter().map(|x| x.to_bits()).collect()).collect())
     }
 
