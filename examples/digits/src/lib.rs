@@ -27,7 +27,7 @@ pub use config::DigitsConfig;
 pub use cuda_ops::DIGITS;
 pub use images::{ImageError, Images, Pixels};
 pub use model::{DigitsModel, DigitsOptions};
-pub use model_support::ModelError;
+pub use model_support::{Activation, Activations, ModelError, Stored};
 pub use node::DigitsNode;
 pub use ops::DigitsOps;
 pub use weights::{BlockWeights, Weights};

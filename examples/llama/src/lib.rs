@@ -29,7 +29,7 @@ mod weights;
 
 pub use config::LlamaConfig;
 pub use model::LlamaModel;
-pub use model_support::ModelError;
+pub use model_support::{Activation, Activations, ModelError, Stored};
 pub use node::{LlamaNode, WrongPrefill};
 pub use ops::{LlamaOps, PagedRows};
 pub use options::{LlamaOptions, OptionsError, Prefill};

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use graph_core::{Error, LoadCx, Result, Submodule, Tensor};
+use model_support::Stored;
 
 use crate::{LayerWeights, LlamaConfig, LlamaOps, LlamaOptions, Prefill, Weights};
 
@@ -10,25 +11,25 @@ use crate::{LayerWeights, LlamaConfig, LlamaOps, LlamaOptions, Prefill, Weights}
 pub struct LlamaModel<B: LlamaOps> {
     pub(crate) config: LlamaConfig,
     pub(crate) options: LlamaOptions,
-    pub(crate) embed: Tensor<B, f32, 2>,
+    pub(crate) embed: B::Weight,
     pub(crate) layers: Vec<Layer<B>>,
     pub(crate) norm: Tensor<B, f32, 1>,
     /// The embedding's memory where they are tied.
-    pub(crate) head: Tensor<B, f32, 2>,
+    pub(crate) head: B::Weight,
     pub(crate) inverse_frequencies: Tensor<B, f32, 1>,
     _kernels: B::Kernels,
 }
 
 pub(crate) struct Layer<B: LlamaOps> {
     pub(crate) input_norm: Tensor<B, f32, 1>,
-    pub(crate) q: Tensor<B, f32, 2>,
-    pub(crate) k: Tensor<B, f32, 2>,
-    pub(crate) v: Tensor<B, f32, 2>,
-    pub(crate) o: Tensor<B, f32, 2>,
+    pub(crate) q: B::Weight,
+    pub(crate) k: B::Weight,
+    pub(crate) v: B::Weight,
+    pub(crate) o: B::Weight,
     pub(crate) post_norm: Tensor<B, f32, 1>,
-    pub(crate) gate: Tensor<B, f32, 2>,
-    pub(crate) up: Tensor<B, f32, 2>,
-    pub(crate) down: Tensor<B, f32, 2>,
+    pub(crate) gate: B::Weight,
+    pub(crate) up: B::Weight,
+    pub(crate) down: B::Weight,
 }
 
 impl<B: LlamaOps> Submodule<B> for LlamaModel<B> {
@@ -38,9 +39,9 @@ impl<B: LlamaOps> Submodule<B> for LlamaModel<B> {
         let config = LlamaConfig::from_dir(&options.dir).map_err(Error::plugin)?;
         let weights = Weights::from_dir(&options.dir, &config).map_err(Error::plugin)?;
         let tokens = [config.vocab_size, config.hidden_size];
-        let embed = Tensor::from_slice(cx.device, cx.stream, &weights.embed, tokens)?;
+        let embed = B::weight(cx.device, cx.stream, &weights.embed, tokens)?;
         let head = match &weights.head {
-            Some(head) => Tensor::from_slice(cx.device, cx.stream, head, tokens)?,
+            Some(head) => B::weight(cx.device, cx.stream, head, tokens)?,
             None => embed.clone(),
         };
         let layers = weights.layers.iter().map(|layer| Layer::load(cx, &config, layer));
@@ -61,7 +62,7 @@ impl<B: LlamaOps> Layer<B> {
     fn load(cx: &LoadCx<'_, B>, config: &LlamaConfig, w: &LayerWeights) -> Result<Self> {
         let (hidden, inner) = (config.hidden_size, config.intermediate_size);
         let (q_dim, kv_dim) = (config.q_dim(), config.kv_dim());
-        let matrix = |data: &[f32], out, inner| Tensor::from_slice(cx.device, cx.stream, data, [out, inner]);
+        let matrix = |stored: &Stored, out, inner| B::weight(cx.device, cx.stream, stored, [out, inner]);
         Ok(Layer {
             input_norm: vector(cx, &w.input_norm)?,
             q: matrix(&w.q, q_dim, hidden)?,

@@ -156,7 +156,7 @@ impl<B: LlamaOps> LlamaNode<B> {
     /// One token of each request, captured as a whole: from token to token.
     fn forward_batched(&mut self, cx: &mut Cx<'_, B>, call: &CallInputs<'_, B>) -> Result<()> {
         let logits = call.outputs.get("logits")?;
-        self.model.decode(cx, call.inputs.get("token")?, logits)?;
+        self.model.decode::<f32>(cx, call.inputs.get("token")?, logits)?;
         let (rows, state) = (cx.planned("sampler", "row")?, cx.resource::<SamplerState<B>>()?);
         B::sample(cx.stream(), logits.read(), rows, state.words().view_mut(), call.outputs.get("token")?)
     }

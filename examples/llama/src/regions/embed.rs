@@ -24,6 +24,6 @@ impl<B: LlamaOps> Region for Embed<B> {
     }
 
     fn forward(&self, cx: &mut Cx<'_, B>, x: &EmbedInputs<'_, B>, y: &EmbedOutputs<'_, B>) -> Result<()> {
-        B::gather(cx.stream(), self.model.embed.view(), x.tokens, y.hidden)
+        B::embed(cx.stream(), &self.model.embed, x.tokens, y.hidden)
     }
 }

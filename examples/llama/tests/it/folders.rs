@@ -134,7 +134,7 @@ fn sharded_weights_with_a_head_are_the_same_model() {
     let (config, weights) = read(dir.path()).expect("the sharded model");
     let (tied_config, tied) = read(&shakespeare()).expect("the bundled model");
     assert_eq!(LlamaConfig { tie_word_embeddings: true, ..config }, tied_config);
-    assert_eq!(weights.head.as_deref(), Some(&tied.embed[..]));
+    assert_eq!(weights.head.as_ref(), Some(&tied.embed));
     assert_eq!(weights.layers[3].down, tied.layers[3].down);
     assert_eq!(tied.head, None);
 }
