@@ -63,7 +63,7 @@ impl Stream {
         // SAFETY: the context is current, and the pointer is valid for the write.
         unsafe { calls::stream_create(&raw mut raw, NON_BLOCKING) }.map_err(|f| device.fail(f))?;
         let raw = Handle::new(raw);
-        device.control().add_stream(raw);
+        device.add_stream(raw);
         let (capture, lent) = (Arc::default(), OnceLock::new());
         Ok(Stream(Arc::new(StreamShared { device: device.clone(), raw, capture, lent })))
     }

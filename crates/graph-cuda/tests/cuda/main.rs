@@ -4,6 +4,7 @@ mod capture;
 mod destruction;
 mod errors;
 mod graphs;
+mod kept;
 mod kernels;
 mod node;
 mod nvrtc;
