@@ -24,6 +24,7 @@ mod ops;
 mod options;
 mod prefill;
 mod regions;
+mod runners;
 mod tokenizer;
 mod weights;
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use graph_core::{Error, LoadCx, Result, Submodule, Tensor};
-use model_support::Stored;
+use model_support::{Activation, Stored};
 
 use crate::{LayerWeights, LlamaConfig, LlamaOps, LlamaOptions, Prefill, Weights};
 
@@ -92,11 +92,16 @@ impl<B: LlamaOps> LlamaModel<B> {
         &self.options
     }
 
-    /// The layers that have regions of their own.
-    pub(crate) fn piecewise_layers(&self) -> Range<usize> {
+    /// Whether these are the activations of its options: the regions of others have no instance.
+    pub(crate) fn computes_in<A: Activation>(&self) -> bool {
+        self.options.activations == A::ACTIVATIONS
+    }
+
+    /// The layers that have regions of their own, with these activations.
+    pub(crate) fn piecewise_layers<A: Activation>(&self) -> Range<usize> {
         match self.options.prefill {
-            Prefill::Piecewise => 0..self.layers.len(),
-            Prefill::BlockLoop => 0..0,
+            Prefill::Piecewise if self.computes_in::<A>() => 0..self.layers.len(),
+            Prefill::Piecewise | Prefill::BlockLoop => 0..0,
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
         kernel: "gather_bf16_f32",
         source: &DECODER,
         check: gather::<bf16, f32>,
-        edits: &[GATHER_EDITS[0], edit("| 0x400000u", "| 0x0u")],
+        edits: &[GATHER_EDITS[0], edit("+ 0x7fffu +", "+ 0xffffu +")],
     },
     Case { kernel: "gather_bf16_bf16", source: &DECODER, check: gather::<bf16, bf16>, edits: GATHER_EDITS },
     Case { kernel: "rotary_f32", source: &DECODER, check: rotary::<f32>, edits: ROTARY_EDITS },
