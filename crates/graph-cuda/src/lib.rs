@@ -60,6 +60,8 @@
 //!   unusable ends the device: every later call says which call reported it, without asking the driver.
 //! - **Memory.** Dropped device memory is kept for later allocations, up to a limit ([`CudaOptions::keep_memory`]), while
 //!   the device has one stream, whose order makes that safe: an eager forward allocates without waiting for the device.
+//! - **Uploads.** What an upload is given is copied to pinned memory of the stream, which is leased until the device has
+//!   read it: uploads up to 64 KiB do not wait. Longer ones do.
 //! - **Cost.** A replay is one call, `cuGraphLaunch`, and allocates nothing. The context is bound once per thread: code
 //!   that makes another context current on that thread puts ours back, as NVIDIA's libraries do. (A launch that fails for
 //!   want of it binds and tries again; calls that allocate ask first.)
@@ -113,6 +115,7 @@ mod options;
 mod pad;
 mod raw;
 mod source;
+mod staging;
 mod stream;
 
 pub use control::{Leak, lost};

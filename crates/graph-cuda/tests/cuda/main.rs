@@ -12,6 +12,7 @@ mod operations;
 mod padding;
 mod poison;
 mod raw;
+mod staging;
 mod threads;
 
 #[path = "../support/mod.rs"]
