@@ -32,6 +32,23 @@ pub fn rounded<A: Activation>(what: &str, got: &[A], want: &[f32], tolerance: f3
     close(what, &A::widen(got), want, tolerance + A::ACTIVATIONS.pick(0.0, 1.0 / 256.0))
 }
 
+/// Whether results differ by no more than `worst`, and by the root of the mean square no more than `rms`.
+///
+/// # Errors
+/// Both differences.
+pub fn near(what: &str, got: &[f32], want: &[f32], worst: f32, rms: f32) -> Result<(), String> {
+    if got.len() != want.len() {
+        return Err(format!("{what}: {} values, not {}", got.len(), want.len()));
+    }
+    let all = || got.iter().zip(want).map(|(got, want)| (got - want).abs());
+    let is_worst = all().fold(0.0, |worst, d| if d <= worst { worst } else { d });
+    let is_rms = (all().map(|d| d * d).sum::<f32>() / got.len().max(1) as f32).sqrt();
+    match is_worst <= worst && is_rms <= rms {
+        true => Ok(()),
+        false => Err(format!("{what}: off by {is_worst} at worst, {is_rms} by the mean square")),
+    }
+}
+
 /// Whether results are equal to the bit.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ pub mod models;
 mod rig;
 
 pub use cases::{CASES, Case, ELEMENTS};
-pub use compare::{close, rounded, same};
+pub use compare::{close, near, rounded, same};
 pub use rig::{Edit, Rig, open, session};
 
 /// One linked node with its regions.
