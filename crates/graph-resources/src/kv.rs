@@ -2,7 +2,7 @@
 
 use graph_core::{
     AdmitOutcome, Backend, Dependencies, Elem, Element, ErrorKind, IoSchema, Label, Options, Pad, RequestId,
-    Resource, ResourceStep, Resources, Result, Shape, Source, Statics, StepContext,
+    Resource, ResourceStep, Resources, Result, Segment, Shape, Source, Statics, StepContext,
 };
 
 use crate::{
@@ -161,6 +161,11 @@ impl<B: Backend> PagedKv<B> {
         self.table.stream(request, label)
     }
 
+    /// The stream of segment `i` of the open step, which another resource plans.
+    pub(crate) fn stream_of(&self, i: usize, segment: &Segment) -> Option<StreamPages<'_>> {
+        self.table.stream_of(i, segment)
+    }
+
     /// Who owns a page; `None` beyond the last one. Slow: for tests.
     pub fn owner(&self, page: usize) -> Option<PageOwner> {
         self.table.owner(page)
@@ -216,9 +221,9 @@ impl<B: Backend> Resource<B> for PagedKv<B> {
         _dependencies: Dependencies<'_, B>,
     ) -> Result<()> {
         let (table, [rows]) = (&self.table, self.plans.begin(cx.slot));
-        for segment in step.segments {
+        for (i, segment) in step.segments.iter().enumerate() {
             let tokens = segment.span.len();
-            match table.stream(segment.request, segment.label) {
+            match table.stream_of(i, segment) {
                 Some(stream) => table.rows(stream, tokens, rows),
                 // Removed meanwhile: its tokens are nobody's.
                 None => rows.extend(std::iter::repeat_n(PADDING_ROW, tokens)),
