@@ -48,8 +48,14 @@ impl DigitsOps for Cuda {
         cuda::load(device, &[&DIGITS])
     }
 
-    fn weight(device: &Cuda, stream: &Stream, stored: &Stored, dims: [usize; 2]) -> Result<Weight> {
-        Weight::upload(device, stream, stored, dims)
+    fn weight(
+        kernels: &cuda::Kernels,
+        device: &Cuda,
+        stream: &Stream,
+        stored: &Stored,
+        dims: [usize; 2],
+    ) -> Result<Weight> {
+        kernels.weight(device, stream, stored, dims)
     }
 
     fn linear<X: Activation, Y: Activation>(

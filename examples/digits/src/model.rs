@@ -55,9 +55,12 @@ impl<B: DigitsOps> Submodule<B> for DigitsModel<B> {
         let config = DigitsConfig::from_dir(&options.dir).map_err(Error::plugin)?;
         let w = Weights::from_dir(&options.dir, &config).map_err(Error::plugin)?;
         let (hidden, classes) = (config.hidden, config.classes);
-        let matrix = |stored: &Stored, out, inner| B::weight(cx.device, cx.stream, stored, [out, inner]);
+        let kernels = B::kernels(cx.device)?;
+        let matrix =
+            |stored: &Stored, out, inner| B::weight(&kernels, cx.device, cx.stream, stored, [out, inner]);
         let rows = |data: &[f32], rows, width| Tensor::from_slice(cx.device, cx.stream, data, [rows, width]);
-        let blocks = w.blocks.iter().map(|block| Block::load(cx, &config, block)).collect::<Result<_>>()?;
+        let blocks =
+            w.blocks.iter().map(|block| Block::load(cx, &kernels, &config, block)).collect::<Result<_>>()?;
         Ok(DigitsModel {
             patch_embed: matrix(&w.patch_embed, hidden, PATCH)?,
             patch_bias: rows(&w.patch_bias, 1, hidden)?,
@@ -68,16 +71,22 @@ impl<B: DigitsOps> Submodule<B> for DigitsModel<B> {
             head_bias: rows(&w.head_bias, 1, classes)?,
             config,
             activations: options.activations,
-            _kernels: B::kernels(cx.device)?,
+            _kernels: kernels,
         })
     }
 }
 
 impl<B: DigitsOps> Block<B> {
-    fn load(cx: &LoadCx<'_, B>, config: &DigitsConfig, w: &BlockWeights) -> Result<Self> {
+    fn load(
+        cx: &LoadCx<'_, B>,
+        kernels: &B::Kernels,
+        config: &DigitsConfig,
+        w: &BlockWeights,
+    ) -> Result<Self> {
         let (hidden, inner) = (config.hidden, config.intermediate);
         let vector = |data: &[f32]| Tensor::from_slice(cx.device, cx.stream, data, [hidden]);
-        let matrix = |stored: &Stored, out, inner| B::weight(cx.device, cx.stream, stored, [out, inner]);
+        let matrix =
+            |stored: &Stored, out, inner| B::weight(kernels, cx.device, cx.stream, stored, [out, inner]);
         Ok(Block {
             norm1: vector(&w.norm1)?,
             q: matrix(&w.q, hidden, hidden)?,

@@ -16,6 +16,7 @@ pub trait DigitsOps: Backend {
 
     /// Puts weights on a device, none of them rounded.
     fn weight(
+        kernels: &Self::Kernels,
         device: &Self,
         stream: &Self::Stream,
         stored: &Stored,

@@ -19,7 +19,13 @@ impl LlamaOps for Host {
         Ok(())
     }
 
-    fn weight(device: &Host, stream: &Stream, stored: &Stored, dims: [usize; 2]) -> Result<Self::Weight> {
+    fn weight(
+        _kernels: &(),
+        device: &Host,
+        stream: &Stream,
+        stored: &Stored,
+        dims: [usize; 2],
+    ) -> Result<Self::Weight> {
         Tensor::from_slice(device, stream, &stored.widened(), dims)
     }
 

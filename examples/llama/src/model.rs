@@ -39,12 +39,13 @@ impl<B: LlamaOps> Submodule<B> for LlamaModel<B> {
         let config = LlamaConfig::from_dir(&options.dir).map_err(Error::plugin)?;
         let weights = Weights::from_dir(&options.dir, &config).map_err(Error::plugin)?;
         let tokens = [config.vocab_size, config.hidden_size];
-        let embed = B::weight(cx.device, cx.stream, &weights.embed, tokens)?;
+        let kernels = B::kernels(cx.device)?;
+        let embed = B::weight(&kernels, cx.device, cx.stream, &weights.embed, tokens)?;
         let head = match &weights.head {
-            Some(head) => B::weight(cx.device, cx.stream, head, tokens)?,
+            Some(head) => B::weight(&kernels, cx.device, cx.stream, head, tokens)?,
             None => embed.clone(),
         };
-        let layers = weights.layers.iter().map(|layer| Layer::load(cx, &config, layer));
+        let layers = weights.layers.iter().map(|layer| Layer::load(cx, &kernels, &config, layer));
         Ok(LlamaModel {
             layers: layers.collect::<Result<_>>()?,
             norm: vector(cx, &weights.norm)?,
@@ -53,16 +54,22 @@ impl<B: LlamaOps> Submodule<B> for LlamaModel<B> {
             options,
             embed,
             head,
-            _kernels: B::kernels(cx.device)?,
+            _kernels: kernels,
         })
     }
 }
 
 impl<B: LlamaOps> Layer<B> {
-    fn load(cx: &LoadCx<'_, B>, config: &LlamaConfig, w: &LayerWeights) -> Result<Self> {
+    fn load(
+        cx: &LoadCx<'_, B>,
+        kernels: &B::Kernels,
+        config: &LlamaConfig,
+        w: &LayerWeights,
+    ) -> Result<Self> {
         let (hidden, inner) = (config.hidden_size, config.intermediate_size);
         let (q_dim, kv_dim) = (config.q_dim(), config.kv_dim());
-        let matrix = |stored: &Stored, out, inner| B::weight(cx.device, cx.stream, stored, [out, inner]);
+        let matrix =
+            |stored: &Stored, out, inner| B::weight(kernels, cx.device, cx.stream, stored, [out, inner]);
         Ok(Layer {
             input_norm: vector(cx, &w.input_norm)?,
             q: matrix(&w.q, q_dim, hidden)?,

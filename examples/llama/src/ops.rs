@@ -44,6 +44,7 @@ pub trait LlamaOps: Backend {
 
     /// Puts weights on a device, none of them rounded.
     fn weight(
+        kernels: &Self::Kernels,
         device: &Self,
         stream: &Self::Stream,
         stored: &Stored,

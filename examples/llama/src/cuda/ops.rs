@@ -7,7 +7,7 @@ use model_support::{
     Activation,
     Activations::{Bf16, F32},
     Stored,
-    cuda::{self, THREADS, Weight, blocks, check, kernel, size},
+    cuda::{self, Matrix, THREADS, Weight, blocks, check, kernel, size},
 };
 
 use super::{DECODER, PAGED, SAMPLE, paged};
@@ -24,8 +24,14 @@ impl LlamaOps for Cuda {
         cuda::load(device, &[&DECODER, &PAGED, &SAMPLE])
     }
 
-    fn weight(device: &Cuda, stream: &Stream, stored: &Stored, dims: [usize; 2]) -> Result<Weight> {
-        Weight::upload(device, stream, stored, dims)
+    fn weight(
+        kernels: &cuda::Kernels,
+        device: &Cuda,
+        stream: &Stream,
+        stored: &Stored,
+        dims: [usize; 2],
+    ) -> Result<Weight> {
+        kernels.weight(device, stream, stored, dims)
     }
 
     fn embed<A: Activation>(
@@ -34,9 +40,9 @@ impl LlamaOps for Cuda {
         tokens: In<'_, Cuda, i32, 1>,
         y: Out<'_, Cuda, A, 2>,
     ) -> Result<()> {
-        match table {
-            Weight::F32(table) => gather(stream, table.view(), tokens, y),
-            Weight::Bf16(table) => gather(stream, table.view(), tokens, y),
+        match table.matrix() {
+            Matrix::F32(table) => gather(stream, table.view(), tokens, y),
+            Matrix::Bf16(table) => gather(stream, table.view(), tokens, y),
         }
     }
 

@@ -4,7 +4,7 @@ use graph_core::{In, Out, Result};
 use graph_cuda::{Cuda, Stream};
 
 use super::{
-    LINEAR, ROWWISE, THREADS, Weight,
+    LINEAR, Matrix, ROWWISE, THREADS, Weight,
     launch::{blocks, check, kernel, size},
 };
 use crate::{
@@ -19,7 +19,7 @@ const TILE_THREADS: u32 = 128;
 /// Threads of a row of `rms_norm`.
 const NORM_THREADS: u32 = 128;
 
-/// `y = x W^T`, in any elements.
+/// `y = x W^T`, in any elements. With the feature `cublas` by cuBLAS, where it takes them.
 ///
 /// # Errors
 /// Dimensions that do not fit together; as every launch.
@@ -29,21 +29,25 @@ pub fn linear<X: Activation, Y: Activation>(
     weight: &Weight,
     y: Out<'_, Cuda, Y, 2>,
 ) -> Result<()> {
-    match weight {
-        Weight::F32(weight) => product(stream, x, weight.view(), y),
-        Weight::Bf16(weight) => product(stream, x, weight.view(), y),
+    #[cfg(feature = "cublas")]
+    if let Some(done) = weight.blas.linear(stream, x, weight.matrix(), y) {
+        return done;
+    }
+    match weight.matrix() {
+        Matrix::F32(matrix) => product(stream, x, matrix.view(), y),
+        Matrix::Bf16(matrix) => product(stream, x, matrix.view(), y),
     }
 }
 
 fn product<X: Activation, W: Activation, Y: Activation>(
     stream: &Stream,
     x: In<'_, Cuda, X, 2>,
-    weight: In<'_, Cuda, W, 2>,
+    matrix: In<'_, Cuda, W, 2>,
     y: Out<'_, Cuda, Y, 2>,
 ) -> Result<()> {
-    let ([rows, inner], [outer, depth]) = (x.dims(), weight.dims());
+    let ([rows, inner], [outer, depth]) = (x.dims(), matrix.dims());
     let fits = depth == inner && y.dims() == [rows, outer];
-    check("linear", fits, &[&x.dims(), &weight.dims(), &y.dims()])?;
+    check("linear", fits, &[&x.dims(), &matrix.dims(), &y.dims()])?;
     if rows * outer == 0 {
         return Ok(());
     }
@@ -62,7 +66,7 @@ fn product<X: Activation, W: Activation, Y: Activation>(
     let grid = [outer.div_ceil(TILE_COLS), rows.div_ceil(TILE_ROWS), 1];
     let launch = linear.on(stream).grid(grid).block([TILE_THREADS, 1, 1]);
     // SAFETY: the sizes are those of the views, as checked, and the kernel stays within them in any grid.
-    unsafe { launch.arg(y).arg(x).arg(weight).arg(rows).arg(inner).arg(outer).launch() }
+    unsafe { launch.arg(y).arg(x).arg(matrix).arg(rows).arg(inner).arg(outer).launch() }
 }
 
 /// `y = x * rsqrt(mean(x^2) + eps) * weight`, row by row.

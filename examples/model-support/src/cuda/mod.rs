@@ -2,6 +2,8 @@
 //!
 //! The launches are for plugins' operations: they find the modules that [`load`] has loaded by the stream's device.
 
+#[cfg(feature = "cublas")]
+mod blas;
 mod dense;
 mod launch;
 mod weight;
@@ -12,9 +14,11 @@ use graph_core::{
 };
 use graph_cuda::{Arg, Cuda, Kernel, KernelSource, Module};
 
+#[cfg(feature = "cublas")]
+pub use blas::{Blas, BlasError};
 pub use dense::{add, add_bias, linear, rms_norm};
 pub use launch::{MOST_HEAD_DIM, THREADS, blocks, check, kernel, size};
-pub use weight::Weight;
+pub use weight::{Matrix, Weight};
 
 /// Headers of kernels, by the names in their `#include` lines.
 pub const HEADERS: &[(&str, &str)] = &[
@@ -76,13 +80,19 @@ const fn sum(a: Elem, b: Elem) -> [Arg; 5] {
 #[derive(Debug)]
 pub struct Kernels {
     _modules: Vec<Module>,
+    #[cfg(feature = "cublas")]
+    pub(crate) blas: std::sync::Arc<Blas>,
 }
 
 /// Loads the shared kernels and a plugin's own.
 ///
 /// # Errors
-/// As [`Cuda::load`].
+/// As [`Cuda::load`]; with the feature `cublas` also that there is no cuBLAS, and what it reports.
 pub fn load(device: &Cuda, own: &[&'static KernelSource]) -> Result<Kernels> {
     let sources = [&LINEAR, &ROWWISE].into_iter().chain(own.iter().copied());
-    Ok(Kernels { _modules: sources.map(|source| device.load_once(source)).collect::<Result<_>>()? })
+    Ok(Kernels {
+        _modules: sources.map(|source| device.load_once(source)).collect::<Result<_>>()?,
+        #[cfg(feature = "cublas")]
+        blas: std::sync::Arc::new(Blas::new(device)?),
+    })
 }

@@ -8,7 +8,7 @@ use llama_plugin::{
     cuda::{DECODER, SAMPLE},
     kernels,
 };
-use model_support::{Activation, cuda::Weight};
+use model_support::Activation;
 
 use super::{Case, edit, narrowed, stored};
 use crate::{Edit, Rig, numbers, rounded, same};
@@ -53,7 +53,7 @@ fn gather<A: Activation, T: Activation>(rig: &Rig) -> Result<(), String> {
     let mut want = vec![0.0; rows.len() * 37];
     kernels::gather(&T::widen(&table), &rows, 37, &mut want);
     let on_table =
-        Weight::upload(&rig.device, &rig.stream, &stored(&table), [9, 37]).map_err(|e| e.to_string())?;
+        rig.kernels.weight(&rig.device, &rig.stream, &stored(&table), [9, 37]).map_err(|e| e.to_string())?;
     let (on_rows, y) = (rig.up(&rows, [5]), rig.out([5, 37]));
     Cuda::embed(&rig.stream, &on_table, on_rows.view(), y.view_mut()).map_err(|e| e.to_string())?;
     same::<A>("embed", &rig.down(&y)?, &narrowed(&want))?;

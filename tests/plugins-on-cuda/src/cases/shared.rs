@@ -4,7 +4,7 @@ use graph_core::bf16;
 use graph_cuda::Cuda;
 use model_support::{
     Activation,
-    cuda::{self, LINEAR, ROWWISE, Weight},
+    cuda::{self, LINEAR, ROWWISE},
     kernels,
 };
 
@@ -88,7 +88,9 @@ fn linear<X: Activation, W: Activation, Y: Activation>(rig: &Rig) -> Result<(), 
         kernels::linear(&X::widen(&x), &W::widen(&w), inner, &mut want);
         let y = rig.out::<Y, 2>([rows, outer]);
         let on_x = rig.up(&x, [rows, inner]);
-        let on_w = Weight::upload(&rig.device, &rig.stream, &stored(&w), [outer, inner])
+        let on_w = rig
+            .kernels
+            .weight(&rig.device, &rig.stream, &stored(&w), [outer, inner])
             .map_err(|e| e.to_string())?;
         cuda::linear(&rig.stream, on_x.view(), &on_w, y.view_mut()).map_err(|e| e.to_string())?;
         let got = rig.down(&y)?;
