@@ -240,6 +240,10 @@ impl<B: Backend> Steps<B> {
         self.resources.iter().try_for_each(|r| r.validate_capture(stream))
     }
 
+    pub(crate) fn claimed_bytes(&self, slots: usize) -> usize {
+        self.resources.iter().map(|r| r.claimed_bytes(slots)).fold(0, usize::saturating_add)
+    }
+
     pub(crate) fn device_bytes(&self) -> usize {
         self.resources.iter().map(|r| r.device_bytes()).sum()
     }

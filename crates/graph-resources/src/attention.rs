@@ -203,6 +203,9 @@ impl<B: Backend> Resource<B> for AttentionPlan<B> {
     fn supports_preplan(&self) -> bool {
         true
     }
+    fn claimed_bytes(&self, slots: usize) -> usize {
+        self.launches().buffers.claimed_bytes(slots)
+    }
     fn device_bytes(&self) -> usize {
         self.launches().buffers.bytes()
     }

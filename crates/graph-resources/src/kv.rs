@@ -125,6 +125,7 @@ pub struct PagedKv<B: Backend> {
     table: PageTable,
     plans: SlotPlans<1>,
     make: MakeStorage<B>,
+    element_bytes: usize,
     storage: Option<Box<dyn Storage<B>>>,
 }
 
@@ -138,7 +139,8 @@ impl<B: Backend> PagedKv<B> {
     pub fn with_element<T: Element>(options: KvOptions) -> Result<Self> {
         options.check()?;
         let table = PageTable::new(KV, options.pages, options.page_size, options.max_tokens);
-        Ok(PagedKv { options, table, plans: SlotPlans::new(), make: make_storage::<B, T>, storage: None })
+        let (make, element_bytes) = (make_storage::<B, T> as MakeStorage<B>, size_of::<T>());
+        Ok(PagedKv { options, table, plans: SlotPlans::new(), make, element_bytes, storage: None })
     }
 
     /// Its sizes.
@@ -248,6 +250,12 @@ impl<B: Backend> Resource<B> for PagedKv<B> {
     /// Every page that a request can get is still zero.
     fn validate_capture(&self, stream: &B::Stream) -> Result<()> {
         self.storage.as_ref().map_or(Ok(()), |storage| storage.check_zero(stream, self.options.page_size))
+    }
+    fn claimed_bytes(&self, _slots: usize) -> usize {
+        let KvOptions { pages, page_size, layers, kv_dim, .. } = self.options;
+        [page_size, layers, kv_dim, 2 * self.element_bytes]
+            .iter()
+            .fold(pages, |all, n| all.saturating_mul(*n))
     }
     fn device_bytes(&self) -> usize {
         self.storage.as_ref().map_or(0, |storage| storage.bytes())

@@ -228,6 +228,9 @@ impl<B: Backend> Resource<B> for Sampler<B> {
             }
         }
     }
+    fn claimed_bytes(&self, _slots: usize) -> usize {
+        (self.most + 1) * SamplerRow::WORDS * 4
+    }
     fn device_bytes(&self) -> usize {
         self.device.as_ref().map_or(0, |(state, _)| state.0.view().len() * 4)
     }
