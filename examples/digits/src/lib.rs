@@ -2,6 +2,8 @@
 //!
 //! One batched region, [`Classify`], is the whole model: 16 tokens an image, captured at 1 to 32 images. The node
 //! [`DigitsNode`] serves the walk `classify` with it. Link it with `use digits_plugin as _;`.
+//!
+//! Between the images and the logits it computes in `f32` or in bf16 ([`DigitsOptions::activations`]).
 
 graph_core::backends!(
     graph_host::Host,

@@ -6,8 +6,8 @@ use model_support::{Dim, ModelError, Stored, TensorFiles};
 
 use crate::{DigitsConfig, PATCH, TOKENS};
 
-/// Everything that a model needs besides its sizes. Matrices are `[out, in]`, in the
-/// element that the file has; vectors and what is added to activations are `f32`.
+/// Everything that a model needs besides its sizes. Matrices are `[out, in]` and have the element that the file has;
+/// vectors and what is added to activations are `f32`.
 #[derive(Clone, Debug)]
 pub struct Weights {
     /// `[hidden, 4]`.

@@ -6,6 +6,7 @@ use llama_plugin::{Activations, LlamaOptions, Prefill, Tokenizer};
 
 use crate::{
     engine::{Plan, engine_with, ingest, options, remove, serve, serve_all, step},
+    folders::widened,
     reference::{argmax, differences, references},
 };
 
@@ -78,4 +79,11 @@ fn logits_over_the_reference_text_stay_near_those_of_f32() {
     let same =
         got.chunks(256).zip(want.chunks(256)).filter(|(got, want)| argmax(got) == argmax(want)).count();
     assert!(same >= 500, "{same} of 505 tokens");
+}
+
+#[test]
+fn a_model_whose_weights_are_in_f32_computes_in_bf16_as_well() {
+    let dir = widened();
+    let mut engine = engine_with(LlamaOptions { dir: dir.path().into(), ..bf16() });
+    assert_eq!(forced(&mut engine), forced(&mut engine_with(bf16())));
 }
