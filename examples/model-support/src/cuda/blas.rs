@@ -7,6 +7,7 @@
 
 use std::{
     ffi::{c_int, c_void},
+    ptr::null_mut,
     sync::{Mutex, PoisonError},
 };
 
@@ -28,8 +29,7 @@ const WORKSPACE: usize = 32 << 20;
 /// A handle of cuBLAS with its workspace. A model has its own: two engines' streams would share the workspace.
 #[derive(Debug)]
 pub struct Blas {
-    /// For calls that are about no other stream.
-    stream: Stream,
+    device: Cuda,
     workspace: Buffer,
     handle: Mutex<Handle>,
 }
@@ -69,12 +69,14 @@ impl Blas {
     /// No library; what it and the device report; a call inside a capture.
     pub fn new(device: &Cuda) -> Result<Blas> {
         present().map_err(Error::plugin)?;
-        let (stream, workspace) = (device.stream()?, device.alloc(WORKSPACE)?);
+        let workspace = device.alloc(WORKSPACE)?;
+        // A second stream that lives on would keep the device from using dropped memory again.
+        let stream = device.stream()?;
         // SAFETY: the block enqueues nothing.
         let handle = unsafe {
             stream.raw("cublasCreate", |_| result::create_handle().map_err(failed("cublasCreate")))
         }?;
-        Ok(Blas { stream, workspace, handle: Mutex::new(Handle(handle)) })
+        Ok(Blas { device: device.clone(), workspace, handle: Mutex::new(Handle(handle)) })
     }
 
     /// `y = x W^T`, of views on the stream's device. `None` for elements that cuBLAS does not take: those of `x` and of
@@ -112,8 +114,8 @@ impl Blas {
         let (one, zero) = (1.0_f32, 0.0_f32);
         let (x_at, w_at, y_at) = (address(x), address(w), address(y.read()));
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the handle is this thread's until the end of the block, and set to this stream, which clears its
-        // workspace. cuBLAS's matrices are column by column, so it computes y^T = W x^T with the rows as columns: the
+        // SAFETY: the handle is this thread's until the end of the block, and has this stream until then; setting it clears
+        // the workspace. cuBLAS's matrices are column by column, so it computes y^T = W x^T with the rows as columns: the
         // sizes are those of the views, as checked. The graph keeps the three views' memory and the workspace, see below.
         unsafe {
             stream.raw("cublasGemmEx", |s| {
@@ -122,7 +124,7 @@ impl Blas {
                 sys::cublasSetWorkspace_v2(h, workspace, WORKSPACE)
                     .result()
                     .map_err(failed("cublasSetWorkspace"))?;
-                result::gemm_ex(
+                let product = result::gemm_ex(
                     h,
                     sys::cublasOperation_t::CUBLAS_OP_T,
                     sys::cublasOperation_t::CUBLAS_OP_N,
@@ -142,8 +144,9 @@ impl Blas {
                     outer,
                     sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
                     sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
-                )
-                .map_err(failed("cublasGemmEx"))
+                );
+                result::set_stream(h, null_mut()).map_err(failed("cublasSetStream"))?;
+                product.map_err(failed("cublasGemmEx"))
             })
         }?;
         let used = [x.buffer(), w.buffer(), y.read().buffer(), &self.workspace];
@@ -155,14 +158,14 @@ impl Blas {
 impl Drop for Blas {
     fn drop(&mut self) {
         let handle = self.handle.get_mut().unwrap_or_else(PoisonError::into_inner).0;
-        // SAFETY: nobody uses the handle any more, and it forgets the streams that it was set to. What it has launched
-        // needs its workspace only, which is freed when the device is done with it.
-        let destroyed = unsafe {
-            self.stream.raw("cublasDestroy", |s| {
-                result::set_stream(handle, s.cu_stream().cast()).map_err(failed("cublasSetStream"))?;
-                result::destroy_handle(handle).map_err(failed("cublasDestroy"))
-            })
-        };
+        let destroyed = self.device.stream().and_then(|stream| {
+            // SAFETY: nobody uses the handle any more, and it has no stream. What it has launched needs its workspace
+            // only, which is freed when the device is done with it.
+            unsafe {
+                stream
+                    .raw("cublasDestroy", |_| result::destroy_handle(handle).map_err(failed("cublasDestroy")))
+            }
+        });
         // A handle that cannot be destroyed is cuBLAS's to keep; the device has taken note of its own errors.
         drop(destroyed);
     }
