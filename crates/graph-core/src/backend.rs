@@ -12,6 +12,29 @@ use crate::{Pad, Result};
 ///
 /// The split follows cubecl's capture (one state machine, drivers supply calls) and wgpu-hal (associated types).
 ///
+/// How to write one: the calls below, each a few lines over the driver, and nothing else; `graph_host` is the smallest
+/// example. Which call comes when is this crate's business:
+///
+/// ```
+/// use graph_core::{Backend, Result};
+/// use graph_host::Host;
+///
+/// fn replay_a_copy<B: Backend>(device: &B) -> Result<[u8; 4]> {
+///     let (stream, from, to) = (device.stream()?, device.alloc(4)?, device.alloc(4)?);
+///     B::begin_capture(&stream)?;
+///     B::copy(&stream, (&from, 0), (&to, 0), 4)?; // recorded, not run
+///     let graph = device.instantiate(B::end_capture(&stream)?)?;
+///
+///     B::upload(&stream, b"word", &from, 0)?;
+///     B::launch(&graph, &stream)?;
+///     let mut got = [0; 4];
+///     B::download(&stream, &to, 0, &mut got)?;
+///     Ok(got)
+/// }
+/// assert_eq!(&replay_a_copy(&Host::new())?, b"word");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
+///
 /// # Safety
 /// This crate writes pinned memory while other handles of it exist, and decides from what it reads there that the
 /// device is done with it. So an implementation promises:
@@ -111,6 +134,21 @@ pub unsafe trait Backend: Clone + Send + Sync + 'static {
 }
 
 /// The arguments of [`Backend::pad_rows`]: fill rows `[real, rows)`, where `real` is read on the device.
+///
+/// ```
+/// use graph_core::{Backend, Pad, PadRows, Tensor};
+/// use graph_host::Host;
+///
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// let rows = Tensor::from_slice(&host, &stream, &[1.0_f32, 2.0, 9.0, 9.0], [4])?;
+/// let header = Tensor::from_slice(&host, &stream, &[2_u32], [1])?; // two of the four rows are real
+/// let (buffer, header) = (rows.view().buffer(), header.view().buffer());
+/// let pad = PadRows { buffer, offset: 0, row_bytes: 4, rows: 4, header, word: 0, pad: Pad::RepeatLast };
+/// Host::pad_rows(&stream, pad)?;
+/// assert_eq!(rows.to_vec(&stream)?, [1.0, 2.0, 2.0, 2.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct PadRows<'a, B: Backend> {
     /// The static buffer.

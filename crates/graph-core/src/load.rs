@@ -33,6 +33,25 @@ impl Options {
 }
 
 /// What a submodule is loaded with.
+///
+/// ```
+/// use graph_core::{Backend, Error, LoadCx, Options, Result, Submodule};
+/// use graph_host::Host;
+///
+/// struct Width(usize); // what the engine's author says
+/// struct Model(usize);
+/// impl Submodule<Host> for Model {
+///     fn load(cx: &LoadCx<'_, Host>) -> Result<Self> {
+///         let width = cx.options.get::<Width>().ok_or_else(|| Error::plugin("give `Width`"))?;
+///         Ok(Model(width.0))
+///     }
+/// }
+/// // The engine makes one of these; so may a test.
+/// # let (host, options) = (Host::new(), Options::default().with(Width(64)));
+/// let cx = LoadCx { device: &host, stream: &host.stream()?, options: &options, node: "toy" };
+/// assert_eq!(Model::load(&cx)?.0, 64);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct LoadCx<'l, B: Backend> {
     /// The device.
     pub device: &'l B,
@@ -45,6 +64,42 @@ pub struct LoadCx<'l, B: Backend> {
 }
 
 /// Loads submodules, each once per node.
+///
+/// ```
+/// # use graph_core::*;
+/// # use graph_host::Host;
+/// # static SCHEMA: Schema = Schema::new("toy", "layer", "", &[], &[]);
+/// struct Weights([f32; 2]);
+/// # impl Submodule<Host> for Weights {
+/// #     fn load(_: &LoadCx<'_, Host>) -> Result<Self> {
+/// #         Ok(Weights([1.0, 2.0]))
+/// #     }
+/// # }
+/// static LAYERS: HandWrittenTable<Host> = HandWrittenTable(|loader| {
+///     let weights = loader.submodule::<Weights>("toy")?; // the one that the node has, too
+///     let layer = |i: usize| {
+///         let weight = weights.0[i];
+///         HandWritten::new(
+///             &SCHEMA,
+///             PiecewiseBatchedConfig::new(1),
+///             |_: &Shape, _: &mut Statics| {},
+///             move |cx: &mut Cx<'_, Host>, _: &CallInputs<'_, Host>| {
+///                 cx.stream().kernel("layer", (), (), move |(), ()| assert!(weight > 0.0))
+///             },
+///         )
+///     };
+///     Ok(vec![layer(0), layer(1)])
+/// });
+/// # static ENTRY: RegionEntry = RegionEntry {
+/// #     schema: &SCHEMA,
+/// #     at: Location { krate: "toy", file: "lib.rs", line: 1 },
+/// #     on: &[On::hand_written(&LAYERS)],
+/// # };
+/// # let registry = Registry::from_entries(vec![&ENTRY], vec![], vec![])?;
+/// let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// assert_eq!(engine.runners().take_named::<HandWritten<Host>>("toy.layer")?.len(), 2);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Loader<'l, B: Backend> {
     device: &'l B,
     stream: &'l B::Stream,

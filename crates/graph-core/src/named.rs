@@ -8,6 +8,19 @@ use crate::{
 };
 
 /// What a hand-written region or a whole forward gets: inputs, outputs, and everything that is not a tensor.
+///
+/// ```
+#[doc = include_str!("doc/region.md")]
+/// fn forward(cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>) -> Result<()> {
+///     let (x, y) = (call.inputs.get::<f32, 1>("x")?, call.outputs.get::<f32, 1>("y")?);
+///     // In a bucket these are the bucket's rows, padding included; in an eager call, the call's.
+///     assert_eq!(call.engine_inputs.seq_lens.len(), x.dims()[0]);
+///     y.copy_from(cx.stream(), x)
+/// }
+/// let engine = Engine::builder(Host::new()).build(&registry)?;
+/// assert!(engine.stats()[0].failures.is_empty());
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct CallInputs<'a, B: Backend> {
     /// The static inputs (or, eager, the call's own).
     pub inputs: NamedInputs<'a, B>,
@@ -25,6 +38,24 @@ pub struct CallInputs<'a, B: Backend> {
 pub type PiecewiseCallInputs<'a, B> = CallInputs<'a, B>;
 
 /// Inputs by name.
+///
+/// ```
+#[doc = include_str!("doc/node.md")]
+/// fn forward(cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>) -> Result<()> {
+///     let x = call.inputs.get::<f32, 1>("x")?; // on the device
+///     match (cx.mode(), call.inputs.host::<f32>("x")) {
+///         (Mode::Eager, values) => assert_eq!(values?, [1.0, 2.0]),
+///         (_, values) => assert!(matches!(values.unwrap_err().kind(), ErrorKind::BakedHostValue { .. })),
+///     }
+///     call.outputs.get("y")?.copy_from(cx.stream(), x)
+/// }
+/// let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let inputs = [("x", Source::slice(&[1.0_f32, 2.0]))];
+/// let call = NodeCall { requests: &[], seq_lens: &[1, 1], inputs: &inputs, slot: 0 };
+/// assert_eq!(engine.node("toy")?.run("decode", &call)?.reason(), None);
+/// assert_eq!(engine.node("toy")?.run("prefill", &call)?.reason(), Some(Miss::NoBuckets));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct NamedInputs<'a, B: Backend> {
     pub(crate) schema: &'static Schema,
     pub(crate) views: &'a [AnyView<'a, B>],
@@ -57,6 +88,19 @@ impl<'a, B: Backend> NamedInputs<'a, B> {
 }
 
 /// Outputs by name.
+///
+/// ```
+#[doc = include_str!("doc/region.md")]
+/// fn forward(cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>) -> Result<()> {
+///     let error = call.outputs.get::<i32, 1>("y").err().expect("it is declared as f32");
+///     assert_eq!(error.to_string(), "toy.region: `y` is f32 of rank 1, not i32 of rank 1");
+///     let y = call.outputs.get::<f32, 1>("y")?;
+///     cx.stream().kernel("ones", (), (y,), |(), (y,)| y.fill(1.0))
+/// }
+/// let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// assert!(engine.stats()[0].failures.is_empty());
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct NamedOutputs<'a, B: Backend> {
     pub(crate) schema: &'static Schema,
     pub(crate) views: &'a [AnyView<'a, B>],
@@ -78,6 +122,19 @@ impl<'a, B: Backend> NamedOutputs<'a, B> {
 }
 
 /// Results by name; each can be taken once.
+///
+/// ```
+#[doc = include_str!("doc/region.md")]
+#[doc = include_str!("doc/copy.md")]
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// # let mut region = engine.runners().take_named::<HandWritten<Host>>("toy.region")?.remove(0);
+/// # let x = [("x", Source::slice(&[1.0_f32, 2.0]))];
+/// let mut results = region.run(NamedArgs(&x), &[1, 1])?.into_out();
+/// let y = results.take::<f32, 1>("y")?;
+/// assert_eq!(y.to_vec(engine.stream())?, [1.0, 2.0]);
+/// assert!(results.take::<f32, 1>("y").is_err(), "the caller has it already");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct NamedResults<'r, B: Backend> {
     pub(crate) schema: &'static Schema,
     pub(crate) outs: SmallVec<[Option<RawOut<'r, B>>; 4]>,

@@ -22,6 +22,20 @@ use crate::{
 };
 
 /// Runs one instance of a region: replays a bucket that holds the call, or runs the forward eagerly.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+#[doc = include_str!("doc/scaler.md")]
+/// let call = Dims { bs: 3, tokens: 3 };
+/// assert_eq!(scale.bucket_for(call), Ok(Dims { bs: 4, tokens: 4 }));
+/// let y = scale.run(ScaleArgs { x: &[1.0, 2.0, 3.0] }, &[1; 3])?.into_out().y;
+/// assert_eq!(y.to_vec(engine.stream())?, [3.0, 6.0, 9.0]);
+/// drop(y); // while it lives, a second `run` does not compile
+///
+/// assert_eq!(scale.static_input("x", call)?[12..], [0; 4], "the fourth row is padding, of zeros");
+/// assert_eq!(scale.stats().buckets[0].padded_rows, 1);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Runner<R: Region> {
     region: Arc<R>,
     config: Box<dyn PiecewiseCudaGraphConfig>,

@@ -8,6 +8,17 @@ use std::{
 use crate::{Backend, ErrorKind, Region, Result, Runner};
 
 /// The runners of an engine, by the type of their region, until a node takes them.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+/// let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let scale: Runner<Scale> = engine.runners().take_one()?;
+/// assert_eq!(scale.region().schema().full_name(), "toy.scale");
+///
+/// let error = engine.runners().take_one::<Scale>().err().expect("a runner has one owner");
+/// assert!(error.to_string().contains("taken already"));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Runners<B: Backend> {
     all: Vec<(String, TypeId, Box<dyn Any + Send>)>,
     backend: PhantomData<B>,

@@ -8,6 +8,19 @@ use crate::{Backend, Elem, Element, ErrorKind, Result};
 pub const MAX_RANK: usize = 4;
 
 /// Device memory with an element and a rank. Clones share the memory.
+///
+/// ```
+/// use graph_core::{Backend, Tensor};
+/// use graph_host::Host;
+///
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// let x = Tensor::from_slice(&host, &stream, &[1.0_f32, 2.0, 3.0, 4.0], [2, 2])?;
+/// let y = Tensor::<Host, f32, 2>::zeros(&host, &stream, [2, 2])?;
+/// y.view_mut().rows(1..2)?.copy_from(&stream, x.view().rows(0..1)?)?;
+/// assert_eq!(y.to_vec(&stream)?, [0.0, 0.0, 1.0, 2.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Tensor<B: Backend, T, const R: usize> {
     buffer: B::Buffer,
     offset: usize,
@@ -82,6 +95,22 @@ impl<B: Backend, T: Element, const R: usize> fmt::Debug for Tensor<B, T, R> {
 }
 
 /// A read-only view: what a forward gets for an input.
+///
+/// ```
+/// use graph_core::{Backend, In, Result, Tensor};
+/// use graph_host::Host;
+///
+/// // Rank and element are part of the type: a vector or integers do not compile here.
+/// fn last_row(x: In<'_, Host, f32, 2>) -> Result<In<'_, Host, f32, 2>> {
+///     let [rows, _] = x.dims();
+///     x.rows(rows - 1..rows)
+/// }
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// let x = Tensor::from_slice(&host, &stream, &[1.0, 2.0, 3.0, 4.0], [2, 2])?;
+/// assert_eq!(last_row(x.view())?.to_vec(&stream)?, [3.0, 4.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct In<'a, B: Backend, T, const R: usize> {
     buffer: &'a B::Buffer,
     offset: usize,
@@ -162,6 +191,25 @@ impl<'a, B: Backend, T: Element, const R: usize> In<'a, B, T, R> {
 
 /// A view to write: what a forward gets for an output. `Copy`; hazards between kernels are for the backend to check,
 /// from the ranges that they name.
+///
+/// ```
+/// use graph_core::{Backend, In, Out, Result, Tensor};
+/// use graph_host::{Host, Stream};
+///
+/// // An op: what it reads, and where it writes.
+/// fn double(stream: &Stream, x: In<'_, Host, f32, 1>, y: Out<'_, Host, f32, 1>) -> Result<()> {
+///     stream.kernel("double", (x,), (y,), |(x,), (y,)| {
+///         y.iter_mut().zip(x).for_each(|(y, x)| *y = 2.0 * x);
+///     })
+/// }
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// let x = Tensor::from_slice(&host, &stream, &[1.0, 2.0], [2])?;
+/// let y = Tensor::alloc(&host, [2])?;
+/// double(&stream, x.view(), y.view_mut())?;
+/// assert_eq!(y.to_vec(&stream)?, [2.0, 4.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Out<'a, B: Backend, T, const R: usize>(In<'a, B, T, R>);
 
 impl<B: Backend, T, const R: usize> Clone for Out<'_, B, T, R> {
@@ -198,6 +246,19 @@ impl<'a, B: Backend, T: Element, const R: usize> Out<'a, B, T, R> {
 }
 
 /// A view whose element and rank are data: what the executor moves around.
+///
+/// ```
+/// use graph_core::{AnyView, Backend, Elem, Tensor};
+/// use graph_host::Host;
+///
+/// let host = Host::new();
+/// let x = Tensor::from_slice(&host, &host.stream()?, &[1.0_f32, 2.0], [2])?;
+/// let view = AnyView::from(x.view());
+/// assert_eq!((view.elem(), view.dims()), (Elem::F32, &[2][..]));
+/// assert!(view.typed::<f32, 1>().is_some());
+/// assert!(view.typed::<i32, 1>().is_none() && view.typed::<f32, 2>().is_none());
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct AnyView<'a, B: Backend> {
     pub(crate) buffer: &'a B::Buffer,
     pub(crate) offset: usize,

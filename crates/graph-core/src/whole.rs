@@ -19,10 +19,36 @@ use crate::{
 };
 
 /// A walk with its key info, looked up once: no string on the hot path.
+///
+/// ```
+#[doc = include_str!("doc/node.md")]
+#[doc = include_str!("doc/square.md")]
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let whole = engine.node("toy")?.whole();
+/// let decode = whole.walk("decode", None).expect("it is captured"); // once, when the engine starts
+/// assert_eq!(whole.walk("prefill", None), None, "it is eager");
+/// let bucket = whole.select_bucket(decode, 3, 3).expect("a bucket of four"); // at every step
+/// assert_eq!(whole.key(bucket)?.bs, 4);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk(usize);
 
 /// The captured whole forwards of a node.
+///
+/// What [`NodeRunner::run`](crate::NodeRunner::run) does with it is spelled out in [`SlotLease`]'s example. A scheduler
+/// asks it for sizes:
+///
+/// ```
+#[doc = include_str!("doc/node.md")]
+#[doc = include_str!("doc/square.md")]
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let whole = engine.node("toy")?.whole();
+/// assert_eq!(whole.max_batch_size_for("decode"), Some(4)); // form no batch that is larger
+/// assert_eq!(whole.max_batch_size_for("prefill"), None); // eager, so of any size
+/// assert_eq!(whole.buckets().map(|key| key.bs).collect::<Vec<_>>(), [4, 1]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct WholeRunner<B: Backend> {
     node: &'static str,
     configs: Vec<Box<dyn CudaGraphConfig>>,

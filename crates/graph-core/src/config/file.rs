@@ -8,6 +8,16 @@ use super::checked_sizes;
 use crate::{ErrorKind, Result};
 
 /// Sizes for one name.
+///
+/// ```
+#[doc = include_str!("../doc/scale.md")]
+/// let mut lists = BucketLists::default();
+/// lists.insert("toy.scale", SizeList { batch_sizes: Some(vec![3, 9]), total_tokens: None })?;
+/// let engine = Engine::builder(Host::new()).bucket_lists(lists).build(&registry)?;
+/// let captured: Vec<usize> = engine.stats()[0].buckets.iter().map(|b| b.dims.bs).collect();
+/// assert_eq!(captured, [9, 3]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SizeList {
