@@ -5,6 +5,8 @@ use std::fmt;
 use graph_core::{Dims, ErrorKind, Result};
 
 /// What an attention kernel is launched with: a graph keeps these numbers as they were at its capture.
+///
+/// See [`LaunchShapes`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchShape {
     /// Rows: streams of the step, padding rows included.
