@@ -288,6 +288,9 @@ impl BucketTable {
     }
 
     /// The smallest (tokens, bs) that holds both, or why there is none.
+    ///
+    /// # Errors
+    /// A [`Miss`] with its numbers: nothing there, too many requests, too many tokens, or no bucket for both.
     #[inline]
     pub fn choose(&self, d: Dims) -> Result<BucketIx, Miss> {
         let (Some(t), Some(b)) = (self.by_tokens.rank(d.tokens), self.by_bs.rank(d.bs)) else {
@@ -307,6 +310,9 @@ impl BucketTable {
     }
 
     /// The smallest (bs, tokens) of a batched configuration that holds `bs` requests.
+    ///
+    /// # Errors
+    /// A [`Miss`]: no batched bucket, or none that is large enough.
     #[inline]
     pub fn choose_batched(&self, bs: usize) -> Result<BucketIx, Miss> {
         match self.batched.by_bs.rank(bs) {

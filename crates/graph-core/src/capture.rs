@@ -37,7 +37,7 @@ use crate::{
 /// let mut scale = engine.runners().take_one::<Scale>()?;
 ///
 /// // The largest bucket holds four requests. In strict mode a fifth is an error, not an eager call.
-/// let error = scale.run(ScaleArgs { x: &[1.0; 5] }, &[1; 5]).err().expect("no bucket fits");
+/// let error = scale.run(ScaleArgs { x: &[1.0; 5] }, &[1; 5]).expect_err("no bucket fits");
 /// assert!(matches!(error.kind(), ErrorKind::Strict { miss: Miss::TooManyRequests { .. }, .. }));
 /// # Ok::<(), graph_core::Error>(())
 /// ```

@@ -111,11 +111,17 @@ impl<'c, B: Backend> Cx<'c, B> {
     }
 
     /// Shared state of the engine or of the node's resources, by its type.
+    ///
+    /// # Errors
+    /// [`NoResource`](ErrorKind::NoResource) where nobody added one.
     pub fn resource<T: Any + Send + Sync>(&self) -> Result<&'c T> {
         self.resources.get()
     }
 
     /// A planned input of a resource that the forward names in its `resources`.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) with the known ones, or [`WrongType`](ErrorKind::WrongType).
     pub fn planned<T: Element, const R: usize>(&self, resource: &str, name: &str) -> Result<In<'c, B, T, R>> {
         self.planned.get(resource, name)
     }
@@ -127,6 +133,10 @@ impl<'c, B: Backend> Cx<'c, B> {
 
     /// Temporary memory until the forward returns, with unspecified contents. A capture cuts it from a buffer that
     /// its warm-up has measured.
+    ///
+    /// # Errors
+    /// In a capture, [`OutOfBounds`](ErrorKind::OutOfBounds) beyond what the warm-up has asked for; otherwise what the
+    /// backend reports.
     pub fn scratch<T: Element, const R: usize>(&mut self, dims: [usize; R]) -> Result<Tensor<B, T, R>> {
         let at = self.workspace.reserve(bytes_of::<T>(&dims));
         match &self.workspace.planned {
@@ -199,6 +209,9 @@ impl Resources {
     }
 
     /// The resource of a type.
+    ///
+    /// # Errors
+    /// [`NoResource`](ErrorKind::NoResource) where nobody added one.
     pub fn get<T: Any + Send + Sync>(&self) -> Result<&T> {
         self.0
             .get(&TypeId::of::<T>())

@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     collections::{BTreeSet, HashMap},
+    fmt,
     sync::Arc,
 };
 
@@ -31,7 +32,7 @@ use crate::{
 ///
 /// // A name that nothing has is an error, not a setting without effect.
 /// let wrong = Engine::builder(Host::new()).region_config("toy.scala", PiecewiseBatchedConfig::new(1));
-/// let error = wrong.build(&registry).err().expect("no such region");
+/// let error = wrong.build(&registry).expect_err("no such region");
 /// assert_eq!(error.to_string(), "region_config: there is no region `toy.scala`; known: toy.scale");
 /// # Ok::<(), graph_core::Error>(())
 /// ```
@@ -283,6 +284,13 @@ pub struct Engine<B: Backend> {
     skipped: Vec<Error>,
 }
 
+impl<B: Backend> fmt::Debug for Engine<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Engine");
+        debug.field("backend", &B::NAME).field("nodes", &self.nodes).finish_non_exhaustive()
+    }
+}
+
 impl<B: Backend> Engine<B> {
     /// Starts to build an engine on a device.
     pub fn builder<'b>(device: B) -> EngineBuilder<'b, B> {
@@ -300,6 +308,9 @@ impl<B: Backend> Engine<B> {
     }
 
     /// A node by name.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) with the known ones.
     pub fn node(&mut self, name: &str) -> Result<&mut NodeRunner<B>> {
         let known = self.nodes.iter().map(|n| n.name()).collect::<Vec<_>>().join(", ");
         self.nodes.iter_mut().find(|n| n.name() == name).ok_or_else(|| {

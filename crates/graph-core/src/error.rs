@@ -34,7 +34,7 @@ impl Error {
 /// ```
 #[doc = include_str!("doc/scale.md")]
 #[doc = include_str!("doc/scaler.md")]
-/// let error = scale.run(ScaleArgs { x: &[1.0] }, &[1, 1]).err().expect("two requests, one row");
+/// let error = scale.run(ScaleArgs { x: &[1.0] }, &[1, 1]).expect_err("two requests, one row");
 /// match error.kind() {
 ///     ErrorKind::WrongSize { input, got, want, .. } => {
 ///         assert_eq!((*input, got.as_slice(), want.as_slice()), ("x", &[1][..], &[2][..]));

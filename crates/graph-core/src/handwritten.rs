@@ -209,7 +209,7 @@ impl<B: Backend> Region for HandWritten<B> {
 /// assert_eq!(y, [1.0, 2.0]);
 ///
 /// let args = [("z", Source::slice(&[1.0_f32, 2.0]))];
-/// let error = region.run(NamedArgs(&args), &[1, 1]).err().expect("no such input");
+/// let error = region.run(NamedArgs(&args), &[1, 1]).expect_err("no such input");
 /// assert_eq!(error.to_string(), "toy.region: there is no input `z`; known: x");
 /// # Ok::<(), graph_core::Error>(())
 /// ```

@@ -1,6 +1,13 @@
 //! Slots, leases of slots, and holds on outputs.
 
-use std::{marker::PhantomData, sync::Arc, sync::atomic::AtomicBool, sync::atomic::Ordering};
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use crate::{Backend, arena::Place, bucket::BucketIx, tensor::MAX_RANK};
 
@@ -109,6 +116,12 @@ impl<B: Backend> SlotLease<B> {
         let token =
             Token { executor, local: bucket, bucket, slot, places, staging: 0, outputs, leased: true };
         Ok(SlotLease { token, state: PhantomData })
+    }
+}
+
+impl<B: Backend, S> fmt::Debug for SlotLease<B, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SlotLease(bucket {}, slot {})", self.bucket().index(), self.slot())
     }
 }
 

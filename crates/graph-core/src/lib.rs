@@ -118,7 +118,7 @@
 //! | regions that are joined without a copy | [`Wire`] |
 //! | a node that is captured as a whole | [`Node`] |
 //! | a node around regions | [`BindCx`], [`Node::set_slot`], [`Node::set_eager`] |
-//! | a resource | [`Resource`], [`Steps`] |
+//! | a resource | [`Resource`], [`Steps`]; `graph_resources::guide` has a worked example with KV pages |
 //! | a backend | [`Backend`] |
 //! | a plugin crate | [`backends!`], [`register_node!`] |
 //! | an engine | [`Engine`], [`EngineBuilder`], [`NodeRunner`] |
@@ -174,6 +174,8 @@
 //! - Padding needs no dummy requests: staging and the graph's head write every padded row of every input by its declared
 //!   [`Pad`] policy, which points at a sink row or page.
 //! - [`Error`] is one word; a [`Miss`] is small and `Copy`. Replaying a derived region allocates nothing.
+
+// `doc/*.md` is set-up that the examples of many types share; every line of it is hidden (`# `).
 
 mod arena;
 mod backend;

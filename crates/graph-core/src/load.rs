@@ -66,29 +66,39 @@ pub struct LoadCx<'l, B: Backend> {
 /// Loads submodules, each once per node.
 ///
 /// ```
+/// # use std::sync::Arc;
 /// # use graph_core::*;
 /// # use graph_host::Host;
-/// # static SCHEMA: Schema = Schema::new("toy", "layer", "", &[], &[]);
+/// # static SCHEMA: Schema = Schema::new(
+/// #     "toy",
+/// #     "layer",
+/// #     "batched(seq_len = 1), batch_sizes = [1]",
+/// #     &[IoSchema::host("x", Elem::F32, 1, "[bs]")],
+/// #     &[IoSchema::device("y", Elem::F32, 1, "[bs]")],
+/// # );
 /// struct Weights([f32; 2]);
 /// # impl Submodule<Host> for Weights {
 /// #     fn load(_: &LoadCx<'_, Host>) -> Result<Self> {
-/// #         Ok(Weights([1.0, 2.0]))
+/// #         Ok(Weights([2.0, 3.0]))
 /// #     }
 /// # }
+/// # fn layer(weights: Arc<Weights>, i: usize) -> HandWritten<Host> {
+/// #     let config = PiecewiseBatchedConfig::new(1).capture_batch_sizes([1]);
+/// #     let make_static_inputs = |shape: &Shape, statics: &mut Statics| {
+/// #         statics.input("x", [shape.bs]).output("y", [shape.bs]);
+/// #     };
+/// #     HandWritten::<Host>::new(&SCHEMA, config, make_static_inputs, move |cx, call| {
+/// #         let (x, y) = (call.inputs.get::<f32, 1>("x")?, call.outputs.get::<f32, 1>("y")?);
+/// #         let weight = weights.0[i];
+/// #         cx.stream().kernel("layer", (x,), (y,), move |(x,), (y,)| y[0] = weight * x[0])
+/// #     })
+/// # }
+///
+/// // The instances of a region: layers that share one load of the weights with each other and with their node.
 /// static LAYERS: HandWrittenTable<Host> = HandWrittenTable(|loader| {
-///     let weights = loader.submodule::<Weights>("toy")?; // the one that the node has, too
-///     let layer = |i: usize| {
-///         let weight = weights.0[i];
-///         HandWritten::new(
-///             &SCHEMA,
-///             PiecewiseBatchedConfig::new(1),
-///             |_: &Shape, _: &mut Statics| {},
-///             move |cx: &mut Cx<'_, Host>, _: &CallInputs<'_, Host>| {
-///                 cx.stream().kernel("layer", (), (), move |(), ()| assert!(weight > 0.0))
-///             },
-///         )
-///     };
-///     Ok(vec![layer(0), layer(1)])
+///     let weights = loader.submodule::<Weights>("toy")?;
+///     assert!(Arc::ptr_eq(&weights, &loader.submodule("toy")?));
+///     Ok(vec![layer(weights.clone(), 0), layer(weights, 1)])
 /// });
 /// # static ENTRY: RegionEntry = RegionEntry {
 /// #     schema: &SCHEMA,
@@ -96,8 +106,11 @@ pub struct LoadCx<'l, B: Backend> {
 /// #     on: &[On::hand_written(&LAYERS)],
 /// # };
 /// # let registry = Registry::from_entries(vec![&ENTRY], vec![], vec![])?;
-/// let mut engine = Engine::builder(Host::new()).build(&registry)?;
-/// assert_eq!(engine.runners().take_named::<HandWritten<Host>>("toy.layer")?.len(), 2);
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// # let x = [("x", Source::slice(&[1.0_f32]))];
+/// let mut layers = engine.runners().take_named::<HandWritten<Host>>("toy.layer")?;
+/// let y = layers[1].run(NamedArgs(&x), &[1])?.into_out().take::<f32, 1>("y")?;
+/// assert_eq!(y.to_vec(engine.stream())?, [3.0]);
 /// # Ok::<(), graph_core::Error>(())
 /// ```
 pub struct Loader<'l, B: Backend> {
@@ -118,6 +131,9 @@ impl<'l, B: Backend> Loader<'l, B> {
     }
 
     /// The submodule of a node: loaded on first use, then shared.
+    ///
+    /// # Errors
+    /// What [`Submodule::load`] returns.
     pub fn submodule<S: Submodule<B>>(&mut self, node: &'static str) -> Result<Arc<S>> {
         let key = (TypeId::of::<S>(), node);
         if let Some(loaded) = self.loaded.get(&key).and_then(|s| s.clone().downcast().ok()) {

@@ -1,5 +1,7 @@
 //! Inputs and outputs by name: what whole forwards and hand-written regions use.
 
+use std::fmt;
+
 use smallvec::SmallVec;
 
 use crate::{
@@ -71,12 +73,19 @@ impl<B: Backend> Copy for NamedInputs<'_, B> {}
 
 impl<'a, B: Backend> NamedInputs<'a, B> {
     /// An input on the device.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) with the known ones, or [`WrongType`](ErrorKind::WrongType).
     pub fn get<T: Element, const R: usize>(&self, name: &str) -> Result<In<'a, B, T, R>> {
         let view = &self.views[position(self.schema, "input", name)?];
         view.typed().ok_or_else(|| wrong_type::<T>(self.schema, name, view.elem, view.rank, R))
     }
 
     /// An input's host values: eager calls only, since a capture would bake them into the graph (invariant 6).
+    ///
+    /// # Errors
+    /// [`BakedHostValue`](ErrorKind::BakedHostValue) inside a capture, in a region, and for rows that are on the device;
+    /// otherwise as [`get`](Self::get).
     pub fn host<T: Element>(&self, name: &str) -> Result<&'a [T]> {
         let i = position(self.schema, "input", name)?;
         let Some(source @ Source { at: At::Host(_), elem, rank, .. }) = self.host.get(i) else {
@@ -92,12 +101,12 @@ impl<'a, B: Backend> NamedInputs<'a, B> {
 /// ```
 #[doc = include_str!("doc/region.md")]
 /// fn forward(cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>) -> Result<()> {
-///     let error = call.outputs.get::<i32, 1>("y").err().expect("it is declared as f32");
+///     let error = call.outputs.get::<i32, 1>("y").expect_err("it is declared as f32");
 ///     assert_eq!(error.to_string(), "toy.region: `y` is f32 of rank 1, not i32 of rank 1");
 ///     let y = call.outputs.get::<f32, 1>("y")?;
 ///     cx.stream().kernel("ones", (), (y,), |(), (y,)| y.fill(1.0))
 /// }
-/// let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let engine = Engine::builder(Host::new()).build(&registry)?;
 /// assert!(engine.stats()[0].failures.is_empty());
 /// # Ok::<(), graph_core::Error>(())
 /// ```
@@ -115,6 +124,9 @@ impl<B: Backend> Copy for NamedOutputs<'_, B> {}
 
 impl<'a, B: Backend> NamedOutputs<'a, B> {
     /// An output to write.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) with the known ones, or [`WrongType`](ErrorKind::WrongType).
     pub fn get<T: Element, const R: usize>(&self, name: &str) -> Result<Out<'a, B, T, R>> {
         let view = &self.views[position(self.schema, "output", name)?];
         view.typed_mut().ok_or_else(|| wrong_type::<T>(self.schema, name, view.elem, view.rank, R))
@@ -140,8 +152,20 @@ pub struct NamedResults<'r, B: Backend> {
     pub(crate) outs: SmallVec<[Option<RawOut<'r, B>>; 4]>,
 }
 
+/// The names of those that were not taken.
+impl<B: Backend> fmt::Debug for NamedResults<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = self.schema.outputs.iter().zip(&self.outs).filter(|(_, out)| out.is_some());
+        f.debug_set().entries(left.map(|(io, _)| io.name)).finish()
+    }
+}
+
 impl<'r, B: Backend> NamedResults<'r, B> {
     /// An output of the call.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) where there is none, or it was taken; [`WrongType`](ErrorKind::WrongType),
+    /// after which it can still be taken.
     pub fn take<T: Element, const R: usize>(&mut self, name: &str) -> Result<OutTensor<'r, B, T, R>> {
         let i = position(self.schema, "output", name)?;
         let Some(raw) = self.outs.get_mut(i).and_then(Option::take) else {

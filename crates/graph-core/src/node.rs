@@ -37,7 +37,7 @@ use crate::{
 /// let node = engine.node("toy")?;
 /// assert_eq!(node.walks().collect::<Vec<_>>(), ["decode", "prefill"]);
 /// let call = NodeCall { requests: &[], seq_lens: &[1], inputs: &[], slot: 0 };
-/// let error = node.run("encode", &call).err().expect("nobody serves it");
+/// let error = node.run("encode", &call).expect_err("nobody serves it");
 /// assert_eq!(error.to_string(), "toy: there is no walk `encode`; known: decode, prefill");
 /// # Ok::<(), graph_core::Error>(())
 /// ```
@@ -196,9 +196,9 @@ pub trait Node<B: Backend>: Sized + Send + 'static {
 
     /// Which slot the regions inside use for the next calls: the engine says so before every step.
     ///
-    /// A node that owns runners calls [`Runner::set_slot`](crate::Runner::set_slot) with this number on **every** one of
-    /// them, as [`BindCx`]'s example does; the default does nothing. A runner that is left out stays on slot 0:
-    /// its replays are right, but a step that is staged while the previous one runs waits for it, and an output
+    /// A node that owns runners calls [`Runner::set_slot`](crate::Runner::set_slot) with this number on **every** one
+    /// of them, as [`BindCx`]'s example does; the default does nothing. A runner that is left out stays on slot 0: its
+    /// replays are right, but a step that is staged while the previous one runs waits for it, and an output
     /// that the previous step still [holds](crate::OutTensor::hold) makes the next one fail with
     /// [`OutputHeld`](ErrorKind::OutputHeld). A region of the node that is on the slot and one that is not no longer
     /// share their [wires](crate::Wire), which are per slot: the output of one is copied to the other.

@@ -1,6 +1,6 @@
 //! The life of a step of a node: declare, admit, lease, plan, stage, launch (or run eagerly), commit.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use crate::{
     Backend, BucketIx, Dims, ErrorKind, KeyInfo, Kwargs, Miss, NamedResults, Options, RequestId, Resources,
@@ -64,14 +64,14 @@ pub(crate) struct NodeParts<B: Backend> {
 /// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
 /// # let node = engine.node("toy")?;
 /// let inputs = [("x", Source::slice(&[1.0_f32, 2.0]))];
-/// for (step, slot) in (0..4).map(|step| (step, step)) {
-///     // Steps use the slots in turn: 0, 1, 0, 1 where the node has two.
-///     let call = NodeCall { requests: &[], seq_lens: &[1, 1], inputs: &inputs, slot };
-///     assert_eq!(node.run("decode", &call)?.reason(), None, "step {step}");
+/// for step in 0..4 {
+///     // The slots in turn: 0, 1, 0, 1 where the node has two.
+///     let call = NodeCall { requests: &[], seq_lens: &[1, 1], inputs: &inputs, slot: step };
+///     assert_eq!(node.run("decode", &call)?.reason(), None);
 /// }
-/// // One length per request: a third one has no row.
+/// // Three requests, two rows.
 /// let call = NodeCall { requests: &[], seq_lens: &[1, 1, 1], inputs: &inputs, slot: 0 };
-/// assert!(matches!(node.run("decode", &call).err().unwrap().kind(), ErrorKind::WrongSize { .. }));
+/// assert!(matches!(node.run("decode", &call).unwrap_err().kind(), ErrorKind::WrongSize { .. }));
 /// # Ok::<(), graph_core::Error>(())
 /// ```
 pub struct NodeCall<'c, B: Backend> {
@@ -133,6 +133,22 @@ impl<'r, B: Backend> WholeOutcome<'r, B> {
     }
 }
 
+/// Which of the two it is, and why; the results are not shown.
+impl<B: Backend> fmt::Debug for WholeOutcome<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WholeOutcome::Replayed(_) => f.write_str("Replayed(..)"),
+            WholeOutcome::Eager { reason, .. } => write!(f, "Eager({reason})"),
+        }
+    }
+}
+
+impl<B: Backend> fmt::Debug for NodeRunner<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeRunner({}, {})", self.parts.name, B::NAME)
+    }
+}
+
 impl<B: Backend> NodeRunner<B> {
     pub(crate) fn new(parts: NodeParts<B>, device: B, stream: B::Stream, strict: bool) -> Self {
         NodeRunner { parts, device, stream, strict, eager_only: false, scratch: Scratch::default() }
@@ -150,6 +166,9 @@ impl<B: Backend> NodeRunner<B> {
 
     /// The same among the captures with this `additional_key_info` only. A walk that is captured with a key runs
     /// eagerly through the forward of that capture, too.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
     pub fn run_keyed(
         &mut self,
         walk: &str,
@@ -305,6 +324,9 @@ impl<B: Backend> NodeRunner<B> {
     }
 
     /// A request begins: every resource of the node learns of it.
+    ///
+    /// # Errors
+    /// As [`Steps::ingest`].
     pub fn ingest(&mut self, request: RequestId, info: &Options) -> Result<()> {
         self.parts.steps.ingest(request, info)
     }

@@ -293,7 +293,7 @@ pub trait Args<R: RegionSpec> {
 #[doc = include_str!("doc/scaler.md")]
 /// let y = scale.run(ScaleArgs { x: &[1.0] }, &[1])?.into_out().y.hold();
 /// // It is ours, so the next replay on this slot is refused; the memory is as it was.
-/// let error = scale.run(ScaleArgs { x: &[2.0] }, &[1]).err().expect("`y` is held");
+/// let error = scale.run(ScaleArgs { x: &[2.0] }, &[1]).expect_err("`y` is held");
 /// assert!(matches!(error.kind(), ErrorKind::OutputHeld { output: "y", .. }));
 ///
 /// let copy = y.detach(engine.device(), engine.stream())?;
@@ -336,6 +336,9 @@ impl<'r, B: Backend, T: Element, const R: usize> OutTensor<'r, B, T, R> {
     }
 
     /// A copy in memory of its own.
+    ///
+    /// # Errors
+    /// What the backend reports.
     pub fn detach(&self, device: &B, stream: &B::Stream) -> Result<Tensor<B, T, R>> {
         let copy = Tensor::alloc(device, self.dims)?;
         copy.view_mut().copy_from(stream, self.view())?;
@@ -343,6 +346,9 @@ impl<'r, B: Backend, T: Element, const R: usize> OutTensor<'r, B, T, R> {
     }
 
     /// Copies it to the host; waits for the stream.
+    ///
+    /// # Errors
+    /// What the backend reports; a stream that captures refuses.
     pub fn to_vec(&self, stream: &B::Stream) -> Result<Vec<T>> {
         self.view().to_vec(stream)
     }
@@ -415,6 +421,16 @@ impl<'r, R: RegionSpec> Outcome<'r, R> {
         match self {
             Outcome::Replayed(_) => None,
             Outcome::Eager { reason, .. } => Some(*reason),
+        }
+    }
+}
+
+/// Which of the two it is, and why; the results are not shown.
+impl<R: RegionSpec> fmt::Debug for Outcome<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Replayed(_) => f.write_str("Replayed(..)"),
+            Outcome::Eager { reason, .. } => write!(f, "Eager({reason})"),
         }
     }
 }

@@ -226,6 +226,9 @@ pub struct Registry {
 
 impl Registry {
     /// Everything that was linked into this binary.
+    ///
+    /// # Errors
+    /// As [`from_entries`](Self::from_entries).
     pub fn collect() -> Result<Registry> {
         Self::from_entries(
             inventory::iter::<RegionEntry>.into_iter().collect(),
@@ -235,6 +238,9 @@ impl Registry {
     }
 
     /// The given entries: sorted, and two of one name refused with both locations.
+    ///
+    /// # Errors
+    /// [`Duplicate`](ErrorKind::Duplicate) with the name and both locations.
     pub fn from_entries(
         mut regions: Vec<&'static RegionEntry>,
         mut nodes: Vec<&'static NodeEntry>,

@@ -149,6 +149,9 @@ pub struct HostValue {
 
 impl HostValue {
     /// Data in row-major order.
+    ///
+    /// # Errors
+    /// [`DataLength`](ErrorKind::DataLength) where the data are not as many as the dimensions say.
     pub fn new<T: Element>(data: &[T], dims: &[usize]) -> Result<Self> {
         let want = elements(dims);
         if data.len() != want {

@@ -297,7 +297,7 @@ pub struct StepContext<'s> {
 ///     step.resource("budget").segment(RequestId(1), Label::MAIN, 5);
 ///     Ok(())
 /// })?;
-/// let error = step.admit().err().expect("a stream has four tokens at the most");
+/// let error = step.admit().expect_err("a stream has four tokens at the most");
 /// let ErrorKind::Refused { outcome, .. } = error.kind() else { panic!("{error}") };
 /// assert!(matches!(outcome, AdmitOutcome::TooLong { tokens: 5, most: 4, .. }), "it will never fit: reject it");
 /// assert_eq!(outcome.to_string(), "request 1 (main) would have 5 tokens, at most 4");
@@ -383,6 +383,9 @@ impl<B: Backend> GraphBuffers<B> {
     }
 
     /// At least `len` elements under a name.
+    ///
+    /// # Errors
+    /// [`ClaimsClosed`](ErrorKind::ClaimsClosed) for more than was claimed before the allocation.
     pub fn claim<T: Element>(&mut self, name: &'static str, len: usize) -> Result<()> {
         let bytes = bytes_of::<T>(&[len]);
         let claimed = self.claims.iter_mut().find(|c| c.0 == name);
@@ -404,6 +407,9 @@ impl<B: Backend> GraphBuffers<B> {
     }
 
     /// Closes the claims and allocates one copy per slot.
+    ///
+    /// # Errors
+    /// What the backend reports.
     pub fn allocate(&mut self, device: &B, slots: usize) -> Result<()> {
         let slot = |_| self.claims.iter().map(|(_, bytes)| device.alloc(*bytes)).collect();
         self.slots = Some((0..slots).map(slot).collect::<Result<_>>()?);

@@ -1,6 +1,6 @@
 //! The typed face of the executor: one region, run by the eager code around it.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use smallvec::SmallVec;
 
@@ -47,6 +47,12 @@ pub struct Runner<R: Region> {
     eager_only: bool,
     /// Storage that steps use again.
     rows: Vec<Row>,
+}
+
+impl<R: Region> fmt::Debug for Runner<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Runner({}, {})", self.executor.owner, R::Backend::NAME)
+    }
 }
 
 impl<R: Region> Runner<R> {
@@ -241,12 +247,18 @@ impl<R: Region> Runner<R> {
     }
 
     /// The size of the bucket that a call of this size runs in.
+    ///
+    /// # Errors
+    /// A [`Miss`] with its numbers.
     pub fn bucket_for(&self, real: Dims) -> Result<Dims, Miss> {
         let bucket = self.table.choose(real)?;
         Ok(self.executor.buckets[bucket.index()].layout.dims)
     }
 
     /// Whose each row of a call in `bucket` is: the requests, then padding of the slot that the next call uses.
+    ///
+    /// # Errors
+    /// [`BeyondBucket`](ErrorKind::BeyondBucket) for more requests than the bucket has rows.
     pub fn step_rows(&self, bucket: Dims, requests: &[RequestId]) -> Result<Vec<Row>> {
         let (owner, slot) = (&self.executor.owner, self.slot % self.executor.slots.len());
         let mut rows = Vec::new();
@@ -256,6 +268,10 @@ impl<R: Region> Runner<R> {
 
     /// The bytes of a static input, padding included, as a call of this size would find them now: what the last replay
     /// in that bucket and slot read, unless another bucket was staged since. Waits for the stream.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) with the known inputs; [`Strict`](ErrorKind::Strict) with the [`Miss`] where
+    /// no bucket holds a call of this size; what the backend reports.
     pub fn static_input(&self, name: &str, real: Dims) -> Result<Vec<u8>> {
         let owner = || self.executor.owner.clone();
         let bucket = self.table.choose(real).map_err(|miss| ErrorKind::Strict { owner: owner(), miss })?;

@@ -103,7 +103,7 @@ impl std::fmt::Display for Pad {
 /// # let x = Tensor::from_slice(engine.device(), engine.stream(), &[1.0_f32], [1])?;
 /// assert_eq!(region.region().schema().inputs[0].side, Side::Host);
 /// let args = [("x", Source::from(x.view()))];
-/// let error = region.run(NamedArgs(&args), &[1]).err().expect("the host cannot read it");
+/// let error = region.run(NamedArgs(&args), &[1]).expect_err("the host cannot read it");
 /// assert!(matches!(error.kind(), ErrorKind::HostInputOnDevice { input: "x", .. }));
 /// # Ok::<(), graph_core::Error>(())
 /// ```
@@ -228,7 +228,8 @@ impl Schema {
 ///
 /// Two layers, joined: layer 0 reads `h[0]` and writes `h[1]`, layer 1 reads `h[1]` and writes `h[2]`, which is `h[0]`
 /// again.
-/// With the derive it is `#[input(h: f32 [bs], wire = h[self.layer])]`, `#[output(h: f32 [bs], wire = h[self.layer + 1])]`.
+/// With the derive it is `#[input(h: f32 [bs], wire = h[self.layer])]` and
+/// `#[output(h: f32 [bs], wire = h[self.layer + 1])]`.
 ///
 /// ```
 /// use graph_core::*;

@@ -47,6 +47,9 @@ impl Shape {
     }
 
     /// `total` tokens shared out over `bs` requests by [`distribute_tokens`].
+    ///
+    /// # Errors
+    /// [`EmptyBatch`](ErrorKind::EmptyBatch) for no request.
     pub fn packed(total: usize, bs: usize) -> Result<Self> {
         Ok(Shape { bs, seq_lens: distribute_tokens(total, bs)?, total_tokens: total })
     }

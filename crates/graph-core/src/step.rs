@@ -203,6 +203,9 @@ impl<B: Backend> Steps<B> {
     }
 
     /// A request begins, in every resource or in none.
+    ///
+    /// # Errors
+    /// [`RequestKnown`](ErrorKind::RequestKnown), or what a resource returns, after which no resource knows the request.
     pub fn ingest(&mut self, request: RequestId, info: &Options) -> Result<()> {
         if self.requests.contains(&request) {
             return Err(ErrorKind::RequestKnown { node: self.node, request }.into());
@@ -236,6 +239,10 @@ impl<B: Backend> Steps<B> {
 
     /// Declares a step: `declare` fills in which resources it touches. Every request must have been ingested, and no
     /// open step may touch the same resource.
+    ///
+    /// # Errors
+    /// What `declare` returns; [`UnknownName`](ErrorKind::UnknownName) of a resource, with the known ones;
+    /// [`ResourceInStep`](ErrorKind::ResourceInStep); [`RequestUnknown`](ErrorKind::RequestUnknown).
     pub fn declare(
         &mut self,
         declare: impl FnOnce(&mut SubmoduleStep) -> Result<()>,
@@ -364,6 +371,12 @@ struct Inner<'s, B: Backend> {
     slot: usize,
 }
 
+impl<B: Backend, S> fmt::Debug for Step<'_, B, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Step({}) {:?}", self.inner.steps.node, self.inner.declared)
+    }
+}
+
 impl<'s, B: Backend> Step<'s, B, Declared> {
     /// Reserves what the step needs in every resource, or in none.
     ///
@@ -388,6 +401,9 @@ impl<'s, B: Backend> Step<'s, B, Declared> {
 
 impl<'s, B: Backend> Step<'s, B, Admitted> {
     /// Works out the planned inputs of every resource for the slot that the step will run on.
+    ///
+    /// # Errors
+    /// What a resource returns. The step is rolled back then.
     pub fn plan(mut self, cx: &StepContext<'_>) -> Result<Step<'s, B, Planned>> {
         self.inner.slot = cx.slot;
         let Inner { steps, declared, .. } = &mut self.inner;

@@ -36,11 +36,17 @@ impl<B: Backend, T, const R: usize> Clone for Tensor<B, T, R> {
 
 impl<B: Backend, T: Element, const R: usize> Tensor<B, T, R> {
     /// Memory with unspecified contents.
+    ///
+    /// # Errors
+    /// What the backend reports.
     pub fn alloc(device: &B, dims: [usize; R]) -> Result<Self> {
         Ok(Self::at(device.alloc(bytes_of::<T>(&dims))?, 0, dims))
     }
 
     /// Zeros.
+    ///
+    /// # Errors
+    /// What the backend reports.
     pub fn zeros(device: &B, stream: &B::Stream, dims: [usize; R]) -> Result<Self> {
         let tensor = Self::alloc(device, dims)?;
         B::zero(stream, &tensor.buffer, 0, bytes_of::<T>(&dims))?;
@@ -48,6 +54,10 @@ impl<B: Backend, T: Element, const R: usize> Tensor<B, T, R> {
     }
 
     /// A copy of host data in row-major order.
+    ///
+    /// # Errors
+    /// [`DataLength`](ErrorKind::DataLength) where the data are not as many as the dimensions say; what the backend
+    /// reports.
     pub fn from_slice(device: &B, stream: &B::Stream, data: &[T], dims: [usize; R]) -> Result<Self> {
         let want = elements(&dims);
         if data.len() != want {
@@ -83,6 +93,9 @@ impl<B: Backend, T: Element, const R: usize> Tensor<B, T, R> {
     }
 
     /// Copies it to the host; waits for the stream.
+    ///
+    /// # Errors
+    /// What the backend reports; a stream that captures refuses.
     pub fn to_vec(&self, stream: &B::Stream) -> Result<Vec<T>> {
         self.view().to_vec(stream)
     }
@@ -125,6 +138,12 @@ impl<B: Backend, T, const R: usize> Clone for In<'_, B, T, R> {
 }
 impl<B: Backend, T, const R: usize> Copy for In<'_, B, T, R> {}
 
+impl<B: Backend, T: Element, const R: usize> fmt::Debug for In<'_, B, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "In<{}, {}>{:?}", B::NAME, T::ELEM.name(), self.dims)
+    }
+}
+
 impl<'a, B: Backend, T: Element, const R: usize> In<'a, B, T, R> {
     pub(crate) fn at(buffer: &'a B::Buffer, offset: usize, dims: [usize; R]) -> Self {
         In { buffer, offset, dims, element: PhantomData }
@@ -156,6 +175,9 @@ impl<'a, B: Backend, T: Element, const R: usize> In<'a, B, T, R> {
     }
 
     /// Some of its rows (indices of the first axis).
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](ErrorKind::OutOfBounds) for rows that there are not.
     pub fn rows(&self, rows: Range<usize>) -> Result<Self> {
         let mut part = *self;
         let row = bytes_of::<T>(self.dims.get(1..).unwrap_or(&[]));
@@ -172,6 +194,9 @@ impl<'a, B: Backend, T: Element, const R: usize> In<'a, B, T, R> {
     }
 
     /// Copies it to the host; waits for the stream.
+    ///
+    /// # Errors
+    /// What the backend reports; a stream that captures refuses.
     pub fn to_vec(&self, stream: &B::Stream) -> Result<Vec<T>> {
         let mut data = vec![T::zeroed(); self.len()];
         B::download(stream, self.buffer, self.offset, bytemuck::cast_slice_mut(&mut data))?;
@@ -219,6 +244,12 @@ impl<B: Backend, T, const R: usize> Clone for Out<'_, B, T, R> {
 }
 impl<B: Backend, T, const R: usize> Copy for Out<'_, B, T, R> {}
 
+impl<B: Backend, T: Element, const R: usize> fmt::Debug for Out<'_, B, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Out<{}, {}>{:?}", B::NAME, T::ELEM.name(), self.dims())
+    }
+}
+
 impl<'a, B: Backend, T: Element, const R: usize> Out<'a, B, T, R> {
     /// The same to read.
     pub fn read(&self) -> In<'a, B, T, R> {
@@ -231,11 +262,17 @@ impl<'a, B: Backend, T: Element, const R: usize> Out<'a, B, T, R> {
     }
 
     /// Some of its rows (indices of the first axis).
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](ErrorKind::OutOfBounds) for rows that there are not.
     pub fn rows(&self, rows: Range<usize>) -> Result<Self> {
         self.0.rows(rows).map(Out)
     }
 
     /// Copies `src` here, on the device.
+    ///
+    /// # Errors
+    /// [`DataLength`](ErrorKind::DataLength) where the dimensions differ; what the backend reports.
     pub fn copy_from(&self, stream: &B::Stream, src: In<'_, B, T, R>) -> Result<()> {
         if src.dims != self.0.dims {
             let want = elements(&src.dims);
@@ -273,6 +310,12 @@ impl<B: Backend> Clone for AnyView<'_, B> {
     }
 }
 impl<B: Backend> Copy for AnyView<'_, B> {}
+
+impl<B: Backend> fmt::Debug for AnyView<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AnyView<{}, {}>{:?}", B::NAME, self.elem.name(), self.dims())
+    }
+}
 
 impl<'a, B: Backend> AnyView<'a, B> {
     /// Its dimensions.

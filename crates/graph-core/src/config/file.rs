@@ -40,6 +40,10 @@ pub struct BucketLists(BTreeMap<String, SizeList>);
 
 impl BucketLists {
     /// Reads the lists from a file; see [`from_json`](Self::from_json).
+    ///
+    /// # Errors
+    /// [`BucketFile`](ErrorKind::BucketFile) with the path: it cannot be read, is not of that form, or has sizes that
+    /// [`insert`](Self::insert) refuses.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let named = path.display().to_string();
@@ -65,6 +69,10 @@ impl BucketLists {
     }
 
     /// Adds or replaces the sizes of one name.
+    ///
+    /// # Errors
+    /// [`EmptySizes`](ErrorKind::EmptySizes), [`ZeroSize`](ErrorKind::ZeroSize) or
+    /// [`SizeTooLarge`](ErrorKind::SizeTooLarge), with the name and the list.
     pub fn insert(&mut self, name: impl Into<String>, list: SizeList) -> Result<()> {
         let name = name.into();
         for (sizes, what) in [(&list.batch_sizes, "batch_sizes"), (&list.total_tokens, "total_tokens")] {
