@@ -162,7 +162,7 @@
 //!   one.
 //! - Safety of a forward's own `unsafe` launches on a backend that has them: a kernel's bounds are its author's word.
 //! - A runner is used by one thread at a time; an engine has one stream. Two devices are two engines.
-//! - Numbers of static memory that are stable between versions: [`Ledger`] says what is held, not what will be.
+//! - Sizes of static memory that stay the same between versions: [`Ledger`] says what is held.
 //!
 //! # Design choices
 //!

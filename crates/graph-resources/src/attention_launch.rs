@@ -49,6 +49,10 @@ impl<B: Backend> AttentionLaunch<B> {
     }
 
     /// Memory for partial results, `[tokens, splits, elements]`: the slot's graph buffer, or scratch in an eager step.
+    ///
+    /// # Errors
+    /// What the backend reports, and [`ClaimsClosed`](graph_core::ErrorKind::ClaimsClosed) in a capture of a shape that was not
+    /// claimed.
     pub fn partials(&self, cx: &mut Cx<'_, B>) -> Result<Tensor<B, f32, 3>> {
         let dims = [cx.dims().tokens, self.shape(cx).splits, self.partial];
         match cx.mode() {

@@ -45,11 +45,17 @@ impl<B: Backend, T> Clone for KvPages<B, T> {
 
 impl<B: Backend, T: Element> KvPages<B, T> {
     /// The keys of a layer.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) for a layer that there is not.
     pub fn keys(&self, layer: usize) -> Result<&Tensor<B, T, 2>> {
         self.layer(layer).map(|l| &l.keys)
     }
 
     /// The values of a layer.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) for a layer that there is not.
     pub fn values(&self, layer: usize) -> Result<&Tensor<B, T, 2>> {
         self.layer(layer).map(|l| &l.values)
     }

@@ -47,6 +47,9 @@ impl<S: Copy + PartialEq + fmt::Display> LaunchShapes<S> {
     }
 
     /// A bucket will be captured with this shape. Two captures of one size must agree.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LaunchShape`] when that size has another shape already.
     pub fn record(&mut self, bucket: Dims, shape: S) -> Result<()> {
         match self.captured.binary_search_by_key(&bucket, |(dims, _)| *dims) {
             Ok(at) => self.same(self.captured[at].1, shape),

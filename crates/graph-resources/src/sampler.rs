@@ -93,6 +93,9 @@ impl<B: Backend> Clone for SamplerState<B> {
 
 impl<B: Backend> Sampler<B> {
     /// A sampler for `most` requests at a time.
+    ///
+    /// # Errors
+    /// [`ZeroSize`](ErrorKind::ZeroSize) for none, [`SizeTooLarge`](ErrorKind::SizeTooLarge) for more than an `i32` counts.
     pub fn new(most: usize) -> Result<Self> {
         if most == 0 {
             return Err(ErrorKind::ZeroSize { name: SAMPLER.into(), list: "requests" }.into());
