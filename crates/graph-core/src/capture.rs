@@ -428,6 +428,11 @@ impl BucketCapture<'_> {
 /// // The output of the largest bucket, on its own 256 bytes; the host-side input lies in the block, behind its header.
 /// assert_eq!((ledger.arena["toy"], ledger.blocks), (256, 16 + 4 * 4));
 /// assert_eq!(ledger.total(), 256 + 32);
+///
+/// // The same numbers, before anything is allocated, where a budget refuses them.
+/// let options = CaptureOptions { memory_budget: Some(100), ..CaptureOptions::default() };
+/// let error = Engine::builder(Host::new()).capture_options(options).build(&registry).unwrap_err();
+/// assert!(matches!(error.kind(), ErrorKind::OverBudget { needed, .. } if **needed == *ledger));
 /// # Ok::<(), graph_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
