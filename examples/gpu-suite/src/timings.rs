@@ -37,7 +37,8 @@ pub(crate) fn three_inputs(device: &Cuda, rounds: usize, report: &mut Report) ->
 }
 
 pub(crate) fn digits(device: &Cuda, bundle: &Bundle, rounds: usize, report: &mut Report) -> Result<()> {
-    let options = Options::default().with(DigitsOptions { dir: bundle.digits.clone() });
+    let options =
+        Options::default().with(DigitsOptions { dir: bundle.digits.clone(), ..DigitsOptions::default() });
     let mut engine = Engine::builder(device.clone()).options(options).build(&registry("digits"))?;
     let (tokens, stream) = (digits::tokens(&bundle.digits), engine.stream().clone());
     for rows in [1, 2, 4, 8, 16, 32] {

@@ -29,7 +29,7 @@ pub mod stand_in;
 mod toys;
 
 pub use bench::{Bench, Case, cases};
-pub use compare::{close, same};
+pub use compare::{close, near, rounded, same};
 pub use cuda_ops::SUITE;
 pub use models::registry;
 pub use ops::SuiteOps;

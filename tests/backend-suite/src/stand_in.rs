@@ -33,7 +33,8 @@ pub fn open() -> Result<Cuda> {
         }
         images.get(&text).cloned()
     };
-    Cuda::with_options(0, CudaOptions::default().images(once))
+    // Memory goes back to the driver when it is dropped, so that the stand-in sees who uses it later.
+    Cuda::with_options(0, CudaOptions::default().images(once).keep_memory(0))
 }
 
 /// The image of a source with its headers; `None` without a compiler.

@@ -39,7 +39,8 @@ pub struct Rig {
     pub device: Cuda,
     /// A stream of it.
     pub stream: Stream,
-    _kernels: Kernels,
+    /// What is loaded.
+    pub kernels: Kernels,
 }
 
 impl Rig {
@@ -56,8 +57,8 @@ impl Rig {
     /// # Errors
     /// What the device reports.
     pub fn on(device: Cuda, source: &'static KernelSource) -> graph_core::Result<Self> {
-        let (stream, _kernels) = (device.stream()?, model_support::cuda::load(&device, &[source])?);
-        Ok(Rig { device, stream, _kernels })
+        let (stream, kernels) = (device.stream()?, model_support::cuda::load(&device, &[source])?);
+        Ok(Rig { device, stream, kernels })
     }
 
     /// A tensor of these numbers.

@@ -49,7 +49,8 @@ pub(crate) fn llama_block_loop_gives_the_reference_captured_and_eager<B: SuiteOp
 }
 
 pub(crate) fn digits_gives_the_reference_captured_and_eager<B: SuiteOps>(bench: &Bench<B>) -> Result<()> {
-    let options = Options::default().with(DigitsOptions { dir: bench.digits.clone() });
+    let options =
+        Options::default().with(DigitsOptions { dir: bench.digits.clone(), ..DigitsOptions::default() });
     let mut engine = Engine::builder(bench.device()?).options(options).build(&registry("digits"))?;
     let tokens = digits::tokens(&bench.digits);
     let alone = digits::classify(&mut engine, &tokens, 1)?;

@@ -1,3 +1,4 @@
-//! The plugins' kernels on CUDA over the stand-in driver, in one program.
+//! The plugins on CUDA over the stand-in driver, in one program.
 
+mod bf16;
 mod kernels;
