@@ -1,5 +1,6 @@
 //! The plugins on CUDA over the stand-in driver, in one program.
 
 mod digits;
+mod engine;
 mod kernels;
 mod llama;
