@@ -7,6 +7,7 @@ use graph_core::Registry;
 
 mod cases;
 mod compare;
+pub mod constants;
 pub mod models;
 mod rig;
 

@@ -8,7 +8,7 @@ use llama_plugin::{
     kernels,
 };
 
-use super::{Case, edit};
+use super::{Case, edit, sample_units};
 use crate::{Rig, close, numbers, same};
 
 pub(super) const CASES: &[Case] = &[
@@ -44,6 +44,7 @@ pub(super) const CASES: &[Case] = &[
             edit("0xd2511f53u", "0xd2511f55u"),
             edit("0x1.ebfbdff82c58ep-3", "0x1.ebfbdff82c58ep-2"),
             edit("#define TOP_K 5", "#define TOP_K 7"),
+            edit("#define ONE 4294967296.0", "#define ONE 4294967297.0"),
             edit("#define LOG2_E 0x1.71", "#define LOG2_E 0x1.81"),
         ],
     },
@@ -142,5 +143,5 @@ fn sample(rig: &Rig) -> Result<(), String> {
             }
         }
     }
-    Ok(())
+    sample_units::check(rig)
 }

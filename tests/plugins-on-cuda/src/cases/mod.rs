@@ -2,7 +2,9 @@
 
 mod digits;
 mod llama;
+mod pad;
 mod paged;
+mod sample_units;
 mod shared;
 
 use graph_cuda::KernelSource;
@@ -22,7 +24,7 @@ pub struct Case {
 }
 
 /// All kernels, by source.
-pub const CASES: &[&[Case]] = &[shared::CASES, digits::CASES, llama::CASES, paged::CASES];
+pub const CASES: &[&[Case]] = &[shared::CASES, digits::CASES, llama::CASES, paged::CASES, pad::CASES];
 
 const fn edit(from: &'static str, to: &'static str) -> Edit {
     Edit { from, to }
