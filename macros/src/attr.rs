@@ -39,6 +39,7 @@ pub(crate) struct RegionAttr {
     pub(crate) lease_before_step: Option<LitBool>,
     pub(crate) backend: Option<(Span, Type)>,
     pub(crate) backends: Option<(Span, Vec<Type>)>,
+    pub(crate) elements: Option<ElementsAttr>,
     pub(crate) krate: Option<Path>,
 }
 
@@ -46,6 +47,13 @@ pub(crate) struct RegionAttr {
 pub(crate) struct Sizes {
     pub(crate) at: Span,
     pub(crate) list: Vec<Expr>,
+}
+
+/// `elements(A = [f32, bf16])`.
+pub(crate) struct ElementsAttr {
+    pub(crate) param: Ident,
+    pub(crate) at: Span,
+    pub(crate) list: Vec<Path>,
 }
 
 /// `#[input(..)]` or `#[output(..)]`.
@@ -70,7 +78,7 @@ pub(crate) struct WireAttr {
     pub(crate) index: Expr,
 }
 
-const REGION_KEYS: [&str; 10] = [
+const REGION_KEYS: [&str; 11] = [
     "node",
     "name",
     "packed",
@@ -80,6 +88,7 @@ const REGION_KEYS: [&str; 10] = [
     "lease_before_step",
     "backend",
     "backends",
+    "elements",
     "crate",
 ];
 const IO_KEYS: [&str; 3] = ["pad", "host", "wire"];
@@ -137,6 +146,10 @@ impl RegionAttr {
                     let list = Punctuated::<Type, Token![,]>::parse_terminated(&inner)?;
                     self.backends = Some((at, list.into_iter().collect()));
                 }
+                "elements" => {
+                    let example = "`elements(A = [f32, bf16])`";
+                    self.elements = Some(ElementsAttr::parse(&within(s, example)?, example)?);
+                }
                 "packed" => {
                     let inner = within(s, "`packed(total_tokens = [16, 64])`")?;
                     let (before, mut totals) = (mistakes.count(), None);
@@ -163,6 +176,25 @@ impl RegionAttr {
             Ok(())
         });
         self.seen = seen;
+    }
+}
+
+impl ElementsAttr {
+    fn parse(s: ParseStream, example: &str) -> Result<ElementsAttr> {
+        let wrong =
+            |e: Error| Error::new(e.span(), format!("expected a type parameter and a list, as in {example}"));
+        let param = s.parse().map_err(wrong)?;
+        s.parse::<Token![=]>().map_err(wrong)?;
+        if !s.peek(token::Bracket) {
+            return Err(wrong(s.error("")));
+        }
+        let inner;
+        let at = bracketed!(inner in s).span.join();
+        let list = Punctuated::<Path, Token![,]>::parse_terminated(&inner).map_err(wrong)?;
+        match s.is_empty() {
+            true => Ok(ElementsAttr { param, at, list: list.into_iter().collect() }),
+            false => Err(wrong(s.error(""))),
+        }
     }
 }
 

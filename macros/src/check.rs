@@ -1,5 +1,6 @@
 //! From attributes as written to a region that can be generated; every mistake is recorded.
 
+mod elements;
 mod io;
 
 use proc_macro2::{Ident, Span};
@@ -15,6 +16,8 @@ use crate::{
     text::{list_text, text},
 };
 
+pub(crate) use elements::Elements;
+
 /// A region. After a mistake it holds guesses where nothing is known, good for stubs only.
 pub(crate) struct Region {
     pub(crate) krate: Option<Path>,
@@ -28,6 +31,8 @@ pub(crate) struct Region {
     pub(crate) lease_before_step: Option<bool>,
     /// `None` where no backend is named, which is a mistake.
     pub(crate) on: Option<On>,
+    /// The type parameter that is an element, if there is one.
+    pub(crate) elements: Option<Elements>,
     pub(crate) inputs: Vec<Io>,
     pub(crate) outputs: Vec<Io>,
     pub(crate) names_bs: bool,
@@ -61,16 +66,18 @@ pub(crate) struct Io {
     pub(crate) wire: Option<(String, Expr)>,
 }
 
-/// An element: the author's token, whose text is one of `io::ELEMENTS`.
+/// An element: the author's token, whose text is one of `io::ELEMENTS` or the parameter of [`Elements`].
 pub(crate) struct Elem(pub(crate) Ident);
 
 /// The region that the attributes describe.
 pub(crate) fn check(item: &DeriveInput, attrs: Attrs, mistakes: &mut Mistakes) -> Region {
     check_struct(item, mistakes);
     let Attrs { region, inputs, outputs } = attrs;
-    let on = check_backend(item, &region, mistakes);
-    let inputs = io::check_ios("input", inputs, mistakes);
-    let outputs = io::check_ios("output", outputs, mistakes);
+    let declared = inputs.iter().chain(&outputs).filter_map(|io| io.elem.as_ref());
+    let elements = elements::check_elements(item, &region, declared, mistakes);
+    let on = check_backend(item, &region, elements.as_ref(), mistakes);
+    let inputs = io::check_ios("input", inputs, elements.as_ref(), mistakes);
+    let outputs = io::check_ios("output", outputs, elements.as_ref(), mistakes);
     let mut kind = Kind::Packed(Vec::new());
     match region.at {
         None => {
@@ -108,6 +115,7 @@ pub(crate) fn check(item: &DeriveInput, attrs: Attrs, mistakes: &mut Mistakes) -
         compile: region.compile.map(|b| b.value),
         lease_before_step: region.lease_before_step.map(|b| b.value),
         on,
+        elements,
         inputs,
         outputs,
         names_bs,
@@ -130,19 +138,27 @@ fn check_struct(item: &DeriveInput, mistakes: &mut Mistakes) {
     mistakes.at(item.ident.span(), message);
 }
 
-fn check_backend(item: &DeriveInput, region: &RegionAttr, mistakes: &mut Mistakes) -> Option<On> {
+fn check_backend(
+    item: &DeriveInput,
+    region: &RegionAttr,
+    elements: Option<&Elements>,
+    mistakes: &mut Mistakes,
+) -> Option<On> {
     let ty = &item.ident;
-    let mut types = Vec::new();
+    let (mut types, mut others) = (Vec::new(), false);
     for param in &item.generics.params {
         match param {
+            GenericParam::Type(t) if elements.is_some_and(|e| e.param.ident == t.ident) => {}
             GenericParam::Type(t) => types.push(t),
             GenericParam::Lifetime(l) => {
+                others = true;
                 let message = "a region outlives every call, so it owns what it uses (weights in an `Arc`)";
                 let got = format!("`{ty}` has the lifetime parameter `{}`", l.lifetime);
                 mistakes.at(l.lifetime.span(), format!("{got}: {message}"));
             }
             GenericParam::Const(c) => {
-                let message = "make it a field; the backend is the only parameter that a region may have";
+                others = true;
+                let message = "make it a field; a region's parameters are its backend and an element";
                 mistakes
                     .at(c.ident.span(), format!("`{ty}` has the const parameter `{}`: {message}", c.ident));
             }
@@ -152,9 +168,10 @@ fn check_backend(item: &DeriveInput, region: &RegionAttr, mistakes: &mut Mistake
         mistakes.at(
             extra.ident.span(),
             format!(
-                "`{ty}` has {} type parameters: only one is allowed, the backend (here `{}`)",
-                types.len(),
-                types[0].ident
+                "`{ty}` has the type parameter `{}` beside its backend `{}`: {}",
+                extra.ident,
+                types[0].ident,
+                elements::wanted(&extra.ident)
             ),
         );
     }
@@ -187,7 +204,7 @@ fn check_backend(item: &DeriveInput, region: &RegionAttr, mistakes: &mut Mistake
         (None, Some((_, one)), None) => Some(On::One(one.clone())),
         (None, None, None) => {
             // Any other parameter, or a malformed `backend`, has its own message.
-            if item.generics.params.is_empty() && !region.seen.iter().any(|k| k.starts_with("backend")) {
+            if !others && !region.seen.iter().any(|k| k.starts_with("backend")) {
                 let message = format!(
                     "write `struct {ty}<B: Ops>`, where `Ops` is your trait on top of `Backend`, or \
                      `#[region(backend = Host)]`"

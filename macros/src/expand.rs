@@ -5,7 +5,9 @@ mod structs;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{DeriveInput, Expr, Lifetime, Path, ext::IdentExt, spanned::Spanned};
+use syn::{
+    DeriveInput, Expr, GenericParam, Lifetime, LitStr, Path, TypeParam, ext::IdentExt, spanned::Spanned,
+};
 
 use crate::{
     attr::PadAttr,
@@ -43,16 +45,25 @@ pub(crate) fn expand(item: &DeriveInput, region: &Region) -> TokenStream {
     let (_, ty_generics, _) = item.generics.split_for_impl();
     let ty = &item.ident;
     let args = x.args(&quote!(#ty #ty_generics));
-    let (structs, schema, spec, entry) = (x.structs(), x.schema(), x.spec(), x.entry());
+    let (structs, spec) = (x.structs(), x.spec());
+    let (schemas, entries) = x.variants().map(|v| (x.schema(&v), x.entry(&v))).collect::<(Vec<_>, Vec<_>)>();
     quote! {
         #structs
         const _: () = {
-            #schema
+            #(#schemas)*
             #spec
             #args
-            #entry
+            #(#entries)*
         };
     }
+}
+
+/// One registered region of the struct: that of an element, or the only one.
+struct Variant<'e> {
+    elem: Option<&'e Elem>,
+    /// Its schema, a `static`.
+    schema: Ident,
+    name: String,
 }
 
 pub(crate) struct Expansion<'e> {
@@ -104,39 +115,84 @@ impl<'e> Expansion<'e> {
         })
     }
 
-    /// `f32`, or graph-core's `f16`.
+    /// The first element keeps the region's name, which the others have with their own behind it.
+    fn variants(&self) -> impl Iterator<Item = Variant<'e>> {
+        let (name, elements) = (self.region.name.value(), self.region.elements.as_ref());
+        let schema = |i: usize| format_ident!("__SCHEMA_{i}");
+        let of = move |(i, elem): (usize, &'e Elem)| Variant {
+            elem: Some(elem),
+            schema: schema(i),
+            name: if i == 0 { name.clone() } else { format!("{name}_{}", elem.0) },
+        };
+        let only = Variant { elem: None, schema: schema(0), name: self.region.name.value() };
+        let one = elements.is_none().then_some(only);
+        one.into_iter().chain(elements.into_iter().flat_map(|e| &e.list).enumerate().map(of))
+    }
+
+    /// The element of an input or output; that of the variant where it is the parameter.
+    fn elem_in<'x>(&self, elem: &'x Elem, variant: &Variant<'x>) -> &'x Elem {
+        let generic = self.region.elements.as_ref().is_some_and(|e| e.param.ident == elem.0);
+        variant.elem.filter(|_| generic).unwrap_or(elem)
+    }
+
+    /// `f32`, graph-core's `f16`, or the parameter.
     fn elem(&self, Elem(elem): &Elem) -> TokenStream {
         let g = &self.g;
+        if self.region.elements.as_ref().is_some_and(|e| e.param.ident == *elem) {
+            return elem.to_token_stream();
+        }
         match elem.to_string().as_str() {
             "f16" | "bf16" => quote!(#g::#elem),
             _ => quote!(::core::primitive::#elem),
         }
     }
 
-    /// `<'a, B>` for a use of a generated struct.
-    pub(crate) fn with(&self, lifetime: &Lifetime) -> TokenStream {
-        match self.on {
-            On::One(_) => quote!(<#lifetime>),
-            On::Crate(t) | On::These(t, _) => {
-                let b = &t.ident;
-                quote!(<#lifetime, #b>)
-            }
-        }
+    /// The type parameters, in the author's order: the backend and the element, each where there is one.
+    pub(crate) fn type_params(&self) -> Vec<&TypeParam> {
+        let backend = match self.on {
+            On::One(_) => None,
+            On::Crate(t) | On::These(t, _) => Some(t),
+        };
+        let ours = [backend, self.region.elements.as_ref().map(|e| &e.param)];
+        let of = |t: &TypeParam| ours.into_iter().flatten().find(|o| o.ident == t.ident);
+        self.item.generics.type_params().filter_map(of).collect()
     }
 
-    fn schema(&self) -> TokenStream {
+    /// `<'a, B>` for a use of a generated struct.
+    pub(crate) fn with(&self, lifetime: &Lifetime) -> TokenStream {
+        let params = self.type_params().into_iter().map(|t| &t.ident);
+        quote!(<#lifetime #(, #params)*>)
+    }
+
+    /// The region's type on a backend, for the variant's element.
+    fn this(&self, backend: &(impl ToTokens + Spanned), variant: &Variant<'_>) -> TokenStream {
+        let ty = &self.item.ident;
+        let elements = self.region.elements.as_ref();
+        let params = self.item.generics.params.iter().filter_map(|param| match param {
+            GenericParam::Type(t) => match variant.elem {
+                Some(elem) if elements.is_some_and(|e| e.param.ident == t.ident) => Some(self.elem(elem)),
+                _ => Some(backend.to_token_stream()),
+            },
+            _ => None,
+        });
+        quote_spanned!(backend.span()=> #ty<#(#params),*>)
+    }
+
+    fn schema(&self, variant: &Variant<'_>) -> TokenStream {
         let Expansion { region, g, .. } = self;
-        let (node, name, buckets) = (&region.node, &region.name, &region.buckets);
+        let (node, buckets) = (&region.node, &region.buckets);
+        let name = LitStr::new(&variant.name, region.name.span());
+        let schema = &variant.schema;
         let one = |io: &Io| {
-            let (name, elem, rank, text) =
-                (io.name.unraw().to_string(), self.elem(&io.elem), rank(io), &io.text);
+            let of = self.elem_in(&io.elem, variant);
+            let (name, elem, rank, text) = (io.name.unraw().to_string(), self.elem(of), rank(io), &io.text);
             let side = Ident::new(if io.host { "host" } else { "device" }, Span::call_site());
             let axis = Literal::usize_unsuffixed(io.axis);
             let pad = match &io.pad {
                 PadAttr::Zero => quote!(Zero),
                 PadAttr::RepeatLast => quote!(RepeatLast),
                 PadAttr::Value(value) => {
-                    let Elem(elem) = &io.elem;
+                    let Elem(elem) = of;
                     let value = match elem.to_string().as_str() {
                         "f16" | "bf16" if matches!(plain(value), Expr::Lit(_) | Expr::Unary(_)) => {
                             quote!(#g::#elem::from_f32_const(#value))
@@ -153,27 +209,33 @@ impl<'e> Expansion<'e> {
         let (inputs, outputs) = (region.inputs.iter().map(one), region.outputs.iter().map(one));
         let per_total = (!region.names_bs).then(|| quote!(.per_total()));
         quote! {
-            static __SCHEMA: #g::Schema =
+            static #schema: #g::Schema =
                 #g::Schema::new(#node, #name, #buckets, &[#(#inputs),*], &[#(#outputs),*]) #per_total;
         }
     }
 
     /// The registration.
-    fn entry(&self) -> TokenStream {
-        let Expansion { item, on, g, .. } = self;
-        let ty = &item.ident;
+    fn entry(&self, variant: &Variant<'_>) -> TokenStream {
+        let Expansion { item, on, g, b, .. } = self;
+        let (ty, schema) = (&item.ident, &variant.schema);
         let list = match on {
-            On::One(_) => quote!(&[#g::On::region::<#ty>()]),
+            On::One(_) => {
+                let this = self.this(b, variant);
+                quote!(&[#g::On::region::<#this>()])
+            }
             On::These(_, list) => {
-                let list = list.iter().map(|b| quote_spanned!(b.span()=> #g::On::region::<#ty<#b>>()));
+                let list = list.iter().map(|b| {
+                    let this = self.this(b, variant);
+                    quote_spanned!(b.span()=> #g::On::region::<#this>())
+                });
                 quote!(&[#(#list),*])
             }
             On::Crate(_) => quote!(crate::graph_core_backends_must_be_called_at_the_crate_root!(region __Of)),
         };
         let alias = match on {
             On::Crate(t) => {
-                let b = &t.ident;
-                Some(quote!(type __Of<#b> = #ty<#b>;))
+                let (b, this) = (&t.ident, self.this(&t.ident, variant));
+                Some(quote!(type __Of<#b> = #this;))
             }
             _ => None,
         };
@@ -181,14 +243,16 @@ impl<'e> Expansion<'e> {
         let line = quote_spanned!(ty.span()=> ::core::line!());
         let file = quote_spanned!(ty.span()=> ::core::file!());
         quote! {
-            #alias
-            #g::__private::inventory::submit! {
-                #g::RegionEntry {
-                    schema: &__SCHEMA,
-                    at: #g::Location { krate: ::core::env!("CARGO_PKG_NAME"), file: #file, line: #line },
-                    on: #list,
+            const _: () = {
+                #alias
+                #g::__private::inventory::submit! {
+                    #g::RegionEntry {
+                        schema: &#schema,
+                        at: #g::Location { krate: ::core::env!("CARGO_PKG_NAME"), file: #file, line: #line },
+                        on: #list,
+                    }
                 }
-            }
+            };
         }
     }
 }

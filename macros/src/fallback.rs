@@ -5,7 +5,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
-use syn::{DeriveInput, Error, GenericParam, Lifetime, Type, parse_quote};
+use syn::{DeriveInput, Error, GenericParam, Lifetime, Type, TypeParam, parse_quote};
 
 use crate::{
     check::{On, Region},
@@ -35,15 +35,23 @@ pub(crate) fn fallback(item: &DeriveInput, region: &Region, mistakes: &[Error]) 
     let params = std::mem::take(&mut item.generics.params).into_iter();
     item.generics.params = params
         .filter(|p| !matches!(p, GenericParam::Lifetime(_)))
-        .map(|p| match (p, &region.on) {
-            (GenericParam::Type(t), Some(On::Crate(b) | On::These(b, _))) if t.ident == b.ident => {
-                GenericParam::Type(b.clone())
-            }
-            (p, _) => p,
+        .map(|p| match p {
+            GenericParam::Type(t) => GenericParam::Type(with_bounds(region, t)),
+            other => other,
         })
         .collect();
     let stubs = Expansion::new(&item, region).map(|x| stubs(&x, &this));
     quote!(#(#messages)* #stubs)
+}
+
+/// The parameter as it was checked, with a bound in any case.
+fn with_bounds(region: &Region, param: TypeParam) -> TypeParam {
+    let backend = match &region.on {
+        Some(On::Crate(b) | On::These(b, _)) => Some(b),
+        _ => None,
+    };
+    let checked = [backend, region.elements.as_ref().map(|e| &e.param)];
+    checked.into_iter().flatten().find(|t| t.ident == param.ident).cloned().unwrap_or(param)
 }
 
 fn stubs(x: &Expansion<'_>, this: &Type) -> TokenStream {

@@ -76,9 +76,14 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # The struct
 ///
-/// It has named fields, or none. Its only parameter is its backend: `struct X<B: Ops>`, where `Ops` is the plugin's
-/// trait on top of `Backend`; bounds and where-clauses are free. A region for one backend has no parameter and names
-/// it: `backend = Host`.
+/// It has named fields, or none. Its parameter is its backend: `struct X<B: Ops>`, where `Ops` is the plugin's trait on
+/// top of `Backend`; bounds and where-clauses are free. A region for one backend names it instead: `backend = Host`.
+///
+/// A second parameter may be an element, `struct X<B: Ops, A: Element>`, which inputs and outputs then have:
+/// `#[input(x: A [tokens, self.hidden])]`. `elements(A = [f32, bf16])` lists what it stands for, and each element is
+/// registered as a region of its own: the first has the name `mlp`, the others have their element behind it,
+/// `mlp_bf16`. `Region::instances` returns none for an element that is not wanted. An element that is not listed does
+/// not compile where its schema is asked for.
 ///
 /// # `#[region(..)]`
 ///
@@ -93,6 +98,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `lease_before_step = true` | takes the slot before the outer step is declared (default: false) |
 /// | `backend = Host` | the backend of a struct without a type parameter |
 /// | `backends(Host, Cuda)` | the backends of a generic struct (default: the crate's `backends!` list) |
+/// | `elements(A = [f32, bf16])` | the elements of a type parameter: a region each |
 /// | `crate = path` | where graph-core is (default: `::graph_core`) |
 ///
 /// Sizes are expressions of type `usize` and may name `self`. A packed region none of whose dimensions names `bs` is

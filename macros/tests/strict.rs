@@ -89,6 +89,16 @@ pub mod declared {
         hidden: usize,
     }
 
+    /// A region over an element.
+    #[derive(Debug, PiecewiseRegion)]
+    #[region(node = "strict", name = "over", packed(total_tokens = [16]), elements(A = [f32, bf16]))]
+    #[input(x: A [tokens], pad = value(1.0))]
+    #[output(y: i32 [bs])]
+    pub struct Over<B: graph_core::Backend, A: graph_core::Element> {
+        /// The backend and the element.
+        both: PhantomData<(B, A)>,
+    }
+
     /// The same for one backend, and nothing declared.
     #[derive(Clone, Copy, Debug, PiecewiseRegion)]
     #[region(node = "strict", name = "single", batched(seq_len = 4), backend = Host, compile = true)]
@@ -111,10 +121,13 @@ pub mod declared {
 mod author {
     use std::sync::Arc;
 
-    use graph_core::{Backend, Cx, NoModel, PiecewiseRegion, Region, Result};
+    use graph_core::{Backend, Cx, Element, NoModel, PiecewiseRegion, Region, Result};
     use graph_host::Host;
 
-    use super::declared::{Generic, GenericInputs, GenericOutputs, Single, SingleInputs, SingleOutputs};
+    use super::declared::{
+        Generic, GenericInputs, GenericOutputs, Over, OverInputs, OverOutputs, Single, SingleInputs,
+        SingleOutputs,
+    };
 
     impl<B: Backend> Region for Generic<B> {
         type Submodule = NoModel;
@@ -126,6 +139,21 @@ mod author {
             _: &mut Cx<'_, B>,
             _: &GenericInputs<'_, B>,
             _: &GenericOutputs<'_, B>,
+        ) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    impl<B: Backend, A: Element> Region for Over<B, A> {
+        type Submodule = NoModel;
+        fn instances(_: &Arc<NoModel>) -> Vec<Arc<Self>> {
+            Vec::new()
+        }
+        fn forward(
+            &self,
+            _: &mut Cx<'_, B>,
+            _: &OverInputs<'_, B, A>,
+            _: &OverOutputs<'_, B, A>,
         ) -> Result<()> {
             Ok(())
         }
@@ -163,6 +191,6 @@ mod author {
     fn strict_regions_are_registered() {
         let registry = graph_core::Registry::collect().unwrap();
         let names: Vec<_> = registry.regions().iter().map(|entry| entry.schema.name).collect();
-        assert_eq!(names, ["generic", "private", "single"]);
+        assert_eq!(names, ["generic", "over", "over_bf16", "private", "single"]);
     }
 }

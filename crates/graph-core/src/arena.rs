@@ -106,19 +106,26 @@ impl Claims {
         id
     }
 
+    /// Bytes of each node.
+    pub(crate) fn bytes(&self) -> BTreeMap<&'static str, usize> {
+        self.layout().1
+    }
+
+    /// Where each claim is in its node's buffer, and how long the buffers are.
+    fn layout(&self) -> (Vec<usize>, BTreeMap<&'static str, usize>) {
+        let mut ends: BTreeMap<&'static str, usize> = BTreeMap::new();
+        let place = |claim: &Claim| {
+            let end = ends.entry(claim.node).or_default();
+            let offset = *end;
+            *end = end.saturating_add(claim.bytes.next_multiple_of(ALIGN));
+            offset
+        };
+        (self.claims.iter().map(place).collect(), ends)
+    }
+
     /// Allocates one buffer per node and hands out the places.
     pub(crate) fn allocate<B: Backend>(self, device: &B) -> Result<Arena<B>> {
-        let mut ends: BTreeMap<&'static str, usize> = BTreeMap::new();
-        let offsets: Vec<usize> = self
-            .claims
-            .iter()
-            .map(|claim| {
-                let end = ends.entry(claim.node).or_default();
-                let offset = *end;
-                *end = end.saturating_add(claim.bytes.next_multiple_of(ALIGN));
-                offset
-            })
-            .collect();
+        let (offsets, ends) = self.layout();
         let buffers: BTreeMap<&'static str, B::Buffer> = ends
             .iter()
             .map(|(node, bytes)| Ok((*node, device.alloc((*bytes).max(ALIGN))?)))
@@ -133,23 +140,17 @@ impl Claims {
                 held: Arc::default(),
             })
             .collect();
-        Ok(Arena { places, bytes: ends })
+        Ok(Arena { places })
     }
 }
 
 /// The allocated static buffers.
 pub(crate) struct Arena<B: Backend> {
     places: Vec<Place<B>>,
-    bytes: BTreeMap<&'static str, usize>,
 }
 
 impl<B: Backend> Arena<B> {
     pub(crate) fn place(&self, id: PlaceId) -> Place<B> {
         self.places[id.0].clone()
-    }
-
-    /// Bytes of each node's static buffers.
-    pub(crate) fn bytes(&self) -> &BTreeMap<&'static str, usize> {
-        &self.bytes
     }
 }

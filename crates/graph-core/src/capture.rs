@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     marker::PhantomData,
     sync::{
         Arc,
@@ -38,6 +39,12 @@ pub struct CaptureOptions {
     pub default_batch_sizes: Vec<usize>,
     /// A call that no bucket fits is an error instead of an eager execution.
     pub strict: bool,
+    /// Bytes on the device that static buffers, blocks, scratch memory and resources may have; `None` for any.
+    ///
+    /// All but scratch memory is known before anything is allocated, and refused then if it is too much. Scratch memory
+    /// is measured by warm-ups: a bucket whose scratch does not fit is dropped. The driver's own memory for graphs is
+    /// not counted.
+    pub memory_budget: Option<usize>,
 }
 
 impl Default for CaptureOptions {
@@ -48,11 +55,22 @@ impl Default for CaptureOptions {
             warm_ups: 2,
             default_batch_sizes: crate::DEFAULT_BATCH_SIZES.to_vec(),
             strict: false,
+            memory_budget: None,
         }
     }
 }
 
 impl CaptureOptions {
+    /// Refuses what is over the budget.
+    pub(crate) fn check_budget(&self, needed: &Ledger) -> Result<()> {
+        match self.memory_budget {
+            Some(budget) if needed.total() > budget => {
+                Err(ErrorKind::OverBudget { budget, needed: Box::new(needed.clone()) }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Slots of a node with these resources.
     pub(crate) fn slots_for<B: Backend>(&self, steps: &Steps<B>) -> usize {
         self.slots.unwrap_or_else(|| steps.slots()).max(1)
@@ -106,7 +124,7 @@ pub(crate) struct ExecutorBuild<B: Backend> {
 impl<B: Backend> Capturer<'_, B> {
     /// Allocates the blocks of every slot.
     pub(crate) fn begin(&mut self, claimed: Claimed, stats: Stats) -> Result<ExecutorBuild<B>> {
-        let block_bytes = claimed.targets.iter().map(|(_, l)| l.block_bytes).max().unwrap_or(4);
+        let block_bytes = claimed.block_bytes();
         let done_at = block_bytes.next_multiple_of(4);
         let slot = |claim: &SlotClaim| {
             let inputs = claim.inputs.iter().map(|id| id.map(|id| self.arena.place(id))).collect();
@@ -120,7 +138,6 @@ impl<B: Backend> Capturer<'_, B> {
             })
         };
         let slots: Vec<_> = claimed.slots.iter().map(slot).collect::<Result<_>>()?;
-        self.ledger.blocks += block_bytes * slots.len();
         let owner = format!("{}.{}", stats.node, stats.name);
         Ok(ExecutorBuild { owner, claimed, slots, buckets: Vec::new(), failures: Vec::new(), stats })
     }
@@ -194,8 +211,10 @@ impl<B: Backend> Capturer<'_, B> {
         match &self.scratch {
             Some(buffer) if B::buffer_bytes(buffer) >= bytes => Ok(buffer.clone()),
             _ => {
+                let needed = Ledger { scratch: self.ledger.scratch + bytes, ..self.ledger.clone() };
+                self.options.check_budget(&needed)?;
                 let buffer = self.device.alloc(bytes.max(1))?;
-                self.ledger.scratch += bytes;
+                self.ledger = needed;
                 Ok(self.scratch.insert(buffer).clone())
             }
         }
@@ -392,6 +411,15 @@ pub struct Ledger {
 impl Ledger {
     /// All of it.
     pub fn total(&self) -> usize {
-        self.arena.values().sum::<usize>() + self.blocks + self.scratch + self.resources
+        let parts = [self.blocks, self.scratch, self.resources].into_iter();
+        parts.chain(self.arena.values().copied()).fold(0, usize::saturating_add)
+    }
+}
+
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ledger { arena, blocks, scratch, resources } = self;
+        arena.iter().try_for_each(|(node, bytes)| write!(f, "static buffers of {node} {bytes}, "))?;
+        write!(f, "blocks of host-side inputs {blocks}, scratch {scratch}, resources {resources}")
     }
 }

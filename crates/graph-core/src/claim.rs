@@ -50,6 +50,18 @@ pub(crate) struct Claimed {
     pub(crate) slots: Vec<SlotClaim>,
 }
 
+impl Claimed {
+    /// Bytes of a slot's block: that of the largest bucket.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.targets.iter().map(|(_, layout)| layout.block_bytes).max().unwrap_or(4)
+    }
+
+    /// Bytes of the blocks of all slots.
+    pub(crate) fn blocks_bytes(&self) -> usize {
+        self.block_bytes() * self.slots.len()
+    }
+}
+
 pub(crate) struct SlotClaim {
     /// `None` for host-side inputs.
     pub(crate) inputs: Vec<Option<PlaceId>>,

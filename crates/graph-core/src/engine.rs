@@ -123,8 +123,19 @@ impl<'b, B: Backend> EngineBuilder<'b, B> {
         for node in &mut nodes {
             wholes.push(PendingWhole::claim(node, &self.capture, &mut claims)?);
         }
+        let mut ledger = Ledger {
+            arena: claims.bytes(),
+            blocks: regions.iter().map(|r| r.blocks_bytes()).sum::<usize>()
+                + wholes.iter().map(PendingWhole::blocks_bytes).sum::<usize>(),
+            scratch: 0,
+            resources: nodes
+                .iter()
+                .map(|n| n.steps.claimed_bytes(self.capture.slots_for(&n.steps)))
+                .fold(0, usize::saturating_add),
+        };
+        self.capture.check_budget(&ledger)?;
+        ledger.resources = 0;
         let arena = claims.allocate(&device)?;
-        let mut ledger = Ledger { arena: arena.bytes().clone(), ..Ledger::default() };
         let engine_wide = Arc::new(self.resources);
         let mut shared = HashMap::new();
         for node in &mut nodes {

@@ -268,6 +268,18 @@ pub enum ErrorKind {
         /// More, starting with `: `, or nothing.
         detail: String,
     },
+    /// More memory on the device than [`CaptureOptions::memory_budget`](crate::CaptureOptions::memory_budget) allows.
+    #[error(
+        "{} bytes on the device are needed and the budget is {budget}: {needed} (bytes); capture smaller buckets or \
+         fewer slots, or give resources less",
+        needed.total()
+    )]
+    OverBudget {
+        /// The budget in bytes.
+        budget: usize,
+        /// What is needed.
+        needed: Box<crate::Ledger>,
+    },
     /// Bytes that lie outside a buffer.
     #[error("{what}: bytes {from}..{to} lie outside a buffer of {bytes} bytes")]
     OutOfBounds {

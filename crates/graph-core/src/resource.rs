@@ -88,6 +88,12 @@ pub trait Resource<B: Backend>: Any + Send {
         Ok(())
     }
 
+    /// Bytes on the device that [`allocate`](Resource::allocate) will take for so many slots, after all claims: what a
+    /// [`memory_budget`](crate::CaptureOptions::memory_budget) is compared with.
+    fn claimed_bytes(&self, _slots: usize) -> usize {
+        0
+    }
+
     /// Bytes on the device, for the ledger.
     fn device_bytes(&self) -> usize {
         0
@@ -255,10 +261,14 @@ impl<B: Backend> GraphBuffers<B> {
         }
     }
 
-    /// Bytes over all slots.
+    /// Bytes over all slots; 0 before the allocation.
     pub fn bytes(&self) -> usize {
-        let slots = self.slots.as_ref().map_or(0, Vec::len);
-        slots * self.claims.iter().map(|c| c.1).sum::<usize>()
+        self.claimed_bytes(self.slots.as_ref().map_or(0, Vec::len))
+    }
+
+    /// Bytes that [`allocate`](GraphBuffers::allocate) takes for so many slots.
+    pub fn claimed_bytes(&self, slots: usize) -> usize {
+        self.claims.iter().fold(0, |all: usize, c| all.saturating_add(c.1.saturating_mul(slots)))
     }
 }
 

@@ -305,6 +305,8 @@ pub(crate) trait PendingRegion<B: Backend> {
     fn claim(&mut self, options: &CaptureOptions, claims: &mut Claims, steps: &mut Steps<B>) -> Result<()>;
     /// Buckets to capture, over all instances.
     fn buckets(&self) -> usize;
+    /// Bytes of the blocks of host-side inputs, over all instances.
+    fn blocks_bytes(&self) -> usize;
     fn capture(self: Box<Self>, capturer: &mut Capturer<'_, B>, into: &mut Runners<B>) -> Result<()>;
 }
 
@@ -359,6 +361,9 @@ impl<R: Region> PendingRegion<R::Backend> for PendingRunners<R> {
     }
     fn buckets(&self) -> usize {
         self.instances.iter().flat_map(|i| &i.claimed).map(|c| c.targets.len()).sum()
+    }
+    fn blocks_bytes(&self) -> usize {
+        self.instances.iter().flat_map(|i| &i.claimed).map(Claimed::blocks_bytes).sum()
     }
     fn capture(
         self: Box<Self>,

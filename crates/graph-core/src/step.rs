@@ -4,6 +4,8 @@
 
 use std::{fmt, marker::PhantomData, ops::Range};
 
+use rustc_hash::FxHashSet;
+
 use crate::{
     AdmitOutcome, Backend, Dependencies, ErrorKind, Options, RequestId, Resource, ResourceStep, Resources,
     Result, Row, Shape, Source, StepContext,
@@ -65,7 +67,7 @@ impl SubmoduleStep {
     pub fn resource(&mut self, name: &'static str) -> SubmoduleStepPart<'_> {
         let start = self.segments.len();
         self.parts.push(Part { resource: name, segments: start..start, order: 0 });
-        SubmoduleStepPart { step: self }
+        SubmoduleStepPart { step: self, end: 0 }
     }
 
     /// The segments of a resource, if the step touches it.
@@ -88,16 +90,20 @@ impl SubmoduleStep {
 /// The part of a step that touches one resource.
 pub struct SubmoduleStepPart<'s> {
     step: &'s mut SubmoduleStep,
+    /// Tokens of the packed step that have their segment.
+    end: usize,
 }
 
 impl SubmoduleStepPart<'_> {
     /// The next `tokens` tokens of the packed step continue a request's stream.
     pub fn segment(&mut self, request: RequestId, label: Label, tokens: usize) -> &mut Self {
-        let part = self.step.parts.last_mut().expect("a part is made with its step");
-        let first = part.segments.start == part.segments.end;
-        let start = if first { 0 } else { self.step.segments.last().map_or(0, |s| s.span.end) };
-        self.step.segments.push(Segment { request, label, span: start..start.saturating_add(tokens) });
-        part.segments.end += 1;
+        let end = self.end.saturating_add(tokens);
+        self.step.segments.push(Segment { request, label, span: self.end..end });
+        self.end = end;
+        // The part is the last one as long as this borrows the step.
+        if let Some(part) = self.step.parts.last_mut() {
+            part.segments.end += 1;
+        }
         self
     }
 }
@@ -108,8 +114,8 @@ pub struct Steps<B: Backend> {
     resources: Vec<Box<dyn Resource<B>>>,
     /// Whether an open step touches a resource, by position.
     open: Vec<bool>,
-    /// Requests that were ingested and not removed, sorted.
-    requests: Vec<RequestId>,
+    /// Requests that were ingested and not removed.
+    requests: FxHashSet<RequestId>,
     /// Storage of finished steps, to be used again.
     spare: Vec<SubmoduleStep>,
 }
@@ -129,28 +135,27 @@ impl<B: Backend> Steps<B> {
     pub fn new(node: &'static str, resources: Vec<Box<dyn Resource<B>>>) -> Result<Self> {
         let resources = in_dependency_order(node, resources)?;
         let open = vec![false; resources.len()];
-        Ok(Steps { node, resources, open, requests: Vec::new(), spare: Vec::new() })
+        Ok(Steps { node, resources, open, requests: FxHashSet::default(), spare: Vec::new() })
     }
 
     /// A request begins, in every resource or in none.
     pub fn ingest(&mut self, request: RequestId, info: &Options) -> Result<()> {
-        let Err(at) = self.requests.binary_search(&request) else {
+        if self.requests.contains(&request) {
             return Err(ErrorKind::RequestKnown { node: self.node, request }.into());
-        };
+        }
         for i in 0..self.resources.len() {
             if let Err(error) = self.resources[i].ingest(request, info) {
                 self.resources[..i].iter_mut().for_each(|r| r.remove(request));
                 return Err(error);
             }
         }
-        self.requests.insert(at, request);
+        self.requests.insert(request);
         Ok(())
     }
 
     /// A request ends; everything it had comes back. Unknown requests are ignored.
     pub fn remove(&mut self, request: RequestId) {
-        if let Ok(at) = self.requests.binary_search(&request) {
-            self.requests.remove(at);
+        if self.requests.remove(&request) {
             self.resources.iter_mut().rev().for_each(|r| r.remove(request));
         }
     }
@@ -198,10 +203,17 @@ impl<B: Backend> Steps<B> {
         if let Some(twice) = step.parts.windows(2).find(|w| w[0].order == w[1].order) {
             return Err(ErrorKind::ResourceInStep { node: self.node, resource: twice[0].resource }.into());
         }
-        match step.segments.iter().find(|s| self.requests.binary_search(&s.request).is_err()) {
-            Some(s) => Err(ErrorKind::RequestUnknown { node: self.node, request: s.request }.into()),
-            None => Ok(()),
+        // Parts mostly have the same requests, which are looked up once.
+        let first = step.parts.first().map_or(&[][..], |p| &step.segments[p.segments.clone()]);
+        for (p, part) in step.parts.iter().enumerate() {
+            for (i, s) in step.segments[part.segments.clone()].iter().enumerate() {
+                let known = p > 0 && first.get(i).is_some_and(|f| f.request == s.request);
+                if !known && !self.requests.contains(&s.request) {
+                    return Err(ErrorKind::RequestUnknown { node: self.node, request: s.request }.into());
+                }
+            }
         }
+        Ok(())
     }
 
     pub(crate) fn resource(&self, name: &str) -> Result<&dyn Resource<B>> {
@@ -226,6 +238,10 @@ impl<B: Backend> Steps<B> {
 
     pub(crate) fn validate_capture(&self, stream: &B::Stream) -> Result<()> {
         self.resources.iter().try_for_each(|r| r.validate_capture(stream))
+    }
+
+    pub(crate) fn claimed_bytes(&self, slots: usize) -> usize {
+        self.resources.iter().map(|r| r.claimed_bytes(slots)).fold(0, usize::saturating_add)
     }
 
     pub(crate) fn device_bytes(&self) -> usize {

@@ -327,6 +327,11 @@ impl PendingWhole {
         self.plan.len()
     }
 
+    /// Bytes of the blocks of host-side inputs.
+    pub(crate) fn blocks_bytes(&self) -> usize {
+        self.claimed.iter().map(Claimed::blocks_bytes).sum()
+    }
+
     /// Captures every bucket, in the planned order over all configurations.
     pub(crate) fn capture<B: Backend>(
         self,

@@ -24,6 +24,7 @@ mod kind {
     pub(super) const COPY: u32 = 1;
     pub(super) const SET: u32 = 2;
     pub(super) const HOST: u32 = 3;
+    pub(super) const CHILD: u32 = 4;
     pub(super) const EMPTY: u32 = 5;
     pub(super) const ALLOC: u32 = 10;
     pub(super) const FREE: u32 = 11;
@@ -58,6 +59,12 @@ pub(crate) fn check(graph: RawGraph, notes: Notes) -> Result<Captured> {
             },
             kind::SET => "zero".into(),
             kind::HOST => return refuse("a call of a host function, which a graph may not contain"),
+            kind::CHILD => {
+                return refuse(
+                    "a graph of its own, with operations that nobody has checked; launch it before the capture's or \
+                     after it",
+                );
+            }
             kind::EMPTY => continue,
             kind::ALLOC | kind::FREE => {
                 let what = if kind == kind::ALLOC { "an allocation" } else { "a free" };

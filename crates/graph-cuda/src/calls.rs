@@ -76,6 +76,8 @@ calls! {
     );
     2000 event_create = cuEventCreate(event: *mut CUevent, flags: c_uint);
     2000 event_record = cuEventRecord(event: CUevent, stream: CUstream);
+    2000 event_query = cuEventQuery(event: CUevent);
+    2000 event_synchronize = cuEventSynchronize(event: CUevent);
     4000 event_destroy = cuEventDestroy_v2(event: CUevent);
     10000 graph_nodes = cuGraphGetNodes(graph: CUgraph, nodes: *mut CUgraphNode, count: *mut usize);
     12030 graph_edges = cuGraphGetEdges_v2(

@@ -21,6 +21,7 @@ use crate::{
     codes,
     device::Device,
     handle::Handle,
+    kept::Kept,
 };
 
 /// Captures, and what waits to be destroyed.
@@ -34,6 +35,7 @@ pub(crate) struct Control {
     stuck: Vec<(Doomed, Failure)>,
     /// Streams that are not destroyed.
     streams: Vec<Handle<CUstream_st>>,
+    pub(crate) kept: Kept,
 }
 
 /// Something to destroy.
@@ -164,8 +166,10 @@ impl Control {
         self.aside_ever
     }
 
-    pub(crate) fn add_stream(&mut self, stream: Handle<CUstream_st>) {
-        self.streams.push(stream);
+    /// Streams that may have work in flight: those that the driver has not destroyed.
+    pub(crate) fn streams(&self) -> usize {
+        let stuck = self.stuck.iter().filter(|(doomed, _)| matches!(doomed, Doomed::Stream(_)));
+        self.streams.len() + stuck.count()
     }
 }
 
@@ -192,16 +196,24 @@ impl Device {
     /// Destroys it now, or puts it aside.
     pub(crate) fn discard(self: &Arc<Self>, doomed: Doomed) {
         let mut control = self.control();
-        if thread_captures() || !control.captures.is_empty() {
+        if self.later(&mut control, doomed) {
+            return;
+        }
+        self.retry(&mut control);
+        self.keep_or_destroy(&mut control, doomed);
+    }
+
+    /// Puts it aside if a capture runs; `false` where it may be destroyed now.
+    fn later(self: &Arc<Self>, control: &mut Control, doomed: Doomed) -> bool {
+        let later = thread_captures() || !control.captures.is_empty();
+        if later {
             control.aside.push(doomed);
             control.aside_ever += 1;
             if thread_captures() {
                 LATER.with_borrow_mut(|later| later.push(Arc::downgrade(self)));
             }
-            return;
         }
-        self.retry(&mut control);
-        self.destroy(&mut control, doomed);
+        later
     }
 
     /// After a capture: destroys what was put aside, and tries again what was refused.
@@ -212,7 +224,39 @@ impl Device {
         }
         self.retry(&mut control);
         for doomed in std::mem::take(&mut control.aside) {
-            self.destroy(&mut control, doomed);
+            self.keep_or_destroy(&mut control, doomed);
+        }
+    }
+
+    /// A new stream. What is kept may be in use by work of another one, so it goes.
+    pub(crate) fn add_stream(self: &Arc<Self>, stream: Handle<CUstream_st>) {
+        let mut control = self.control();
+        if control.streams() > 0 {
+            for doomed in control.kept.drain() {
+                if !self.later(&mut control, doomed) {
+                    self.destroy(&mut control, doomed);
+                }
+            }
+        }
+        control.streams.push(stream);
+    }
+
+    /// Frees what is kept, for want of memory: `true` if that was anything. A capture that runs allows no free.
+    pub(crate) fn free_kept(&self) -> bool {
+        let mut control = self.control();
+        let mut any = false;
+        if !thread_captures() && control.captures.is_empty() {
+            for doomed in control.kept.drain() {
+                self.destroy(&mut control, doomed);
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn keep_or_destroy(&self, control: &mut Control, doomed: Doomed) {
+        if !self.keep(control, doomed) {
+            self.destroy(control, doomed);
         }
     }
 
@@ -260,6 +304,9 @@ impl Device {
         let (cu_device, lent) = (self.cu_device, self.take_lent());
         let mut control = std::mem::take(&mut *self.control());
         for doomed in std::mem::take(&mut control.aside) {
+            self.destroy(&mut control, doomed);
+        }
+        for doomed in control.kept.drain() {
             self.destroy(&mut control, doomed);
         }
         if let Some(pads) = self.pads.take() {

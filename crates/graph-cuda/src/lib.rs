@@ -58,6 +58,10 @@
 //! - **Failures.** Errors have the driver's number and name, from a table of this crate ([`codes`]). A free that fails is
 //!   tried again, then again later, and listed meanwhile ([`Cuda::leaked`], [`lost`]). An error that leaves the context
 //!   unusable ends the device: every later call says which call reported it, without asking the driver.
+//! - **Memory.** Dropped device memory is kept for later allocations, up to a limit ([`CudaOptions::keep_memory`]), while
+//!   the device has one stream, whose order makes that safe: an eager forward allocates without waiting for the device.
+//! - **Uploads.** What an upload is given is copied to pinned memory of the stream, which is leased until the device has
+//!   read it: uploads up to 64 KiB do not wait. Longer ones do.
 //! - **Cost.** A replay is one call, `cuGraphLaunch`, and allocates nothing. The context is bound once per thread: code
 //!   that makes another context current on that thread puts ours back, as NVIDIA's libraries do. (A launch that fails for
 //!   want of it binds and tries again; calls that allocate ask first.)
@@ -70,7 +74,8 @@
 //! - [`Launch::launch`]: that a kernel stays within its views. The number, elements and types of its arguments are
 //!   checked against its declaration, and the declaration against the compiled kernel.
 //! - [`Stream::raw`]: everything in the block. Each graph lists its raw blocks ([`Graph::unchecked`]).
-//! - [`Buffer::device_ptr`] is a number; whoever passes it on keeps the buffer.
+//! - [`Buffer::device_ptr`] is a number; whoever passes it on keeps the buffer until the work on it is done: the memory
+//!   of a dropped one may belong to somebody else at once.
 //!
 //! And some things are assumed, about the driver or by the bindings:
 //!
@@ -98,6 +103,7 @@ mod device;
 mod graph;
 mod handle;
 mod issued;
+mod kept;
 mod launch;
 mod loaded;
 mod loading;
@@ -109,6 +115,7 @@ mod options;
 mod pad;
 mod raw;
 mod source;
+mod staging;
 mod stream;
 
 pub use control::{Leak, lost};

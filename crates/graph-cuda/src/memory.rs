@@ -1,7 +1,7 @@
 //! Device memory and pinned memory, and the ranges that operations name.
 //!
 //! Device memory comes from `cuMemAlloc`, whose counterpart waits for everything that runs on the device: a buffer that
-//! is dropped while work on it is in flight is freed after that work. Pinned memory has no such promise, so its streams
+//! is dropped while work on it is in flight is freed after that work, or kept for the next one (`kept.rs`). Pinned memory has no such promise, so its streams
 //! are waited for first (`control.rs`).
 
 use std::{
@@ -14,7 +14,14 @@ use std::{
 use cudarc::driver::sys::CUdeviceptr;
 use graph_core::{ErrorKind, Result};
 
-use crate::{Cuda, calls, codes, control::Doomed, device::Device, handle::Handle};
+use crate::{
+    Cuda,
+    calls::{self, Failure},
+    codes,
+    control::Doomed,
+    device::Device,
+    handle::Handle,
+};
 
 /// Device memory. Clones share it; it is freed when the last handle and the last graph that recorded it are gone.
 #[derive(Clone)]
@@ -28,6 +35,8 @@ pub(crate) struct Memory {
     device: Arc<Device>,
     pointer: CUdeviceptr,
     bytes: usize,
+    /// The bytes of the driver's block, which may be some more.
+    held: usize,
 }
 
 pub(crate) struct PinnedMemory {
@@ -63,15 +72,23 @@ impl fmt::Debug for Pinned {
 impl Cuda {
     pub(crate) fn alloc_buffer(&self, bytes: usize) -> Result<Buffer> {
         self.0.may_wait("alloc", None)?;
-        self.0.enter_surely("alloc")?;
+        let device = &self.0;
+        device.enter("alloc")?;
+        let held = device.block_bytes(bytes);
+        if let Some((pointer, held)) = device.take_kept(held) {
+            return Ok(Buffer(Arc::new(Memory { device: device.clone(), pointer, bytes, held })));
+        }
+        device.enter_surely("alloc")?;
         let mut pointer = 0;
         // SAFETY: the context is current, and the pointer is valid for the write.
-        let allocated = unsafe { calls::mem_alloc(&raw mut pointer, bytes.max(1)) };
+        let mut alloc = || unsafe { calls::mem_alloc(&raw mut pointer, held) };
+        let again = |f: Failure| f.code == codes::OUT_OF_MEMORY && device.free_kept();
+        let allocated = alloc().or_else(|f| if again(f) { alloc() } else { Err(f) });
         allocated.map_err(|f| match f.code {
-            codes::OUT_OF_MEMORY => self.0.fail_with(f, self.0.out_of_memory(bytes)),
-            _ => self.0.fail_with(f, format_args!("{bytes} bytes")),
+            codes::OUT_OF_MEMORY => device.fail_with(f, device.out_of_memory(bytes)),
+            _ => device.fail_with(f, format_args!("{bytes} bytes")),
         })?;
-        Ok(Buffer(Arc::new(Memory { device: self.0.clone(), pointer, bytes })))
+        Ok(Buffer(Arc::new(Memory { device: device.clone(), pointer, bytes, held })))
     }
 
     pub(crate) fn alloc_pinned_memory(&self, bytes: usize) -> Result<Pinned> {
@@ -101,7 +118,7 @@ impl Device {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        self.device.discard(Doomed::Memory { pointer: self.pointer, bytes: self.bytes });
+        self.device.discard(Doomed::Memory { pointer: self.pointer, bytes: self.held });
     }
 }
 

@@ -7,19 +7,21 @@ use graph_core::{PadRows, Result};
 use crate::{
     Buffer, Cuda, Pinned, Stream, calls,
     capture::{HostEnd, Keep, Recorded},
-    codes, issued,
+    codes, issued, staging,
 };
 
 impl Stream {
     /// Host to device. `src` may be reused on return, whatever memory it is in: pageable memory would be read by the
-    /// time the call returns, pinned memory would not, and a slice does not tell. So the copy is waited for.
+    /// time the call returns, pinned memory would not, and a slice does not tell. So what is not staged is waited for.
     pub(crate) fn upload(&self, src: &[u8], dst: &Buffer, at: usize) -> Result<()> {
         let device = self.on();
         let to = dst.0.range("upload", device, at, src.len())?;
         device.may_wait("upload", Some(self))?;
         device.enter("upload")?;
-        if src.is_empty() {
-            return Ok(());
+        match src.len() {
+            0 => return Ok(()),
+            1..=staging::LONGEST => return self.upload_staged(src, to),
+            _ => {}
         }
         // SAFETY: both ranges are valid for the bytes; `src` is until the stream has been waited for, below.
         let copied = unsafe { calls::copy_to_device(to, src.as_ptr().cast(), src.len(), self.raw_stream()) };

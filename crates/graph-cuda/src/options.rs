@@ -25,16 +25,32 @@ pub(crate) type Images = dyn Fn(&KernelSource) -> Option<Vec<u8>> + Send + Sync;
 ///     .memory_nodes(MemoryNodes::Allow)
 ///     .images(|source| (source.name == "mine.cu").then(|| b"(the PTX of mine.cu)".to_vec()));
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct CudaOptions {
     pub(crate) memory_nodes: MemoryNodes,
     pub(crate) images: Option<Arc<Images>>,
+    pub(crate) keep_memory: usize,
+}
+
+impl Default for CudaOptions {
+    fn default() -> Self {
+        CudaOptions { memory_nodes: MemoryNodes::Reject, images: None, keep_memory: 256 << 20 }
+    }
 }
 
 impl CudaOptions {
     /// Whether graphs may contain nodes that allocate or free memory (default: no).
     pub fn memory_nodes(mut self, policy: MemoryNodes) -> Self {
         self.memory_nodes = policy;
+        self
+    }
+
+    /// How many bytes of dropped device memory are kept for later allocations (default: 256 MiB; 0 for none).
+    ///
+    /// The driver waits for the whole device when memory is freed, which an eager forward would do at every call. Blocks
+    /// of more than 16 MiB are not kept, and none while the device has a second stream.
+    pub fn keep_memory(mut self, bytes: usize) -> Self {
+        self.keep_memory = bytes;
         self
     }
 
@@ -57,6 +73,7 @@ impl fmt::Debug for CudaOptions {
         f.debug_struct("CudaOptions")
             .field("memory_nodes", &self.memory_nodes)
             .field("images", &images)
+            .field("keep_memory", &self.keep_memory)
             .finish()
     }
 }

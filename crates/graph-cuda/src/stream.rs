@@ -4,7 +4,7 @@ use std::{
     fmt,
     ptr::null_mut,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -24,6 +24,7 @@ use crate::{
     handle::Handle,
     issued,
     memory::foreign,
+    staging::Staging,
 };
 
 /// `CU_STREAM_NON_BLOCKING`: the stream never waits for the legacy stream, which no capture may touch.
@@ -45,14 +46,20 @@ pub(crate) struct StreamShared {
     pub(crate) capture: Arc<AtomicU64>,
     /// The same stream as cudarc's type, made when a raw block first wants it.
     pub(crate) lent: OnceLock<Arc<CudaStream>>,
+    pub(crate) staging: Mutex<Staging>,
 }
 
 /// A point in a stream.
 pub struct Event {
-    device: Arc<Device>,
-    raw: Handle<CUevent_st>,
+    mark: Mark,
     /// The capture that recorded it, or 0.
     capture: u64,
+}
+
+/// An event of the driver.
+pub(crate) struct Mark {
+    device: Arc<Device>,
+    pub(crate) raw: Handle<CUevent_st>,
 }
 
 impl Stream {
@@ -63,9 +70,9 @@ impl Stream {
         // SAFETY: the context is current, and the pointer is valid for the write.
         unsafe { calls::stream_create(&raw mut raw, NON_BLOCKING) }.map_err(|f| device.fail(f))?;
         let raw = Handle::new(raw);
-        device.control().add_stream(raw);
-        let (capture, lent) = (Arc::default(), OnceLock::new());
-        Ok(Stream(Arc::new(StreamShared { device: device.clone(), raw, capture, lent })))
+        device.add_stream(raw);
+        let (device, capture, lent) = (device.clone(), Arc::default(), OnceLock::new());
+        Ok(Stream(Arc::new(StreamShared { device, raw, capture, lent, staging: Mutex::default() })))
     }
 
     /// The device.
@@ -117,25 +124,31 @@ impl Stream {
     pub(crate) fn mark(&self) -> Result<Event> {
         let device = self.on();
         device.enter("record_event")?;
+        let event = Event { mark: self.new_event()?, capture: self.0.capture.load(Ordering::Acquire) };
+        // SAFETY: both handles are alive, of this context.
+        unsafe { calls::event_record(event.mark.raw.raw(), self.raw_stream()) }
+            .map_err(|f| device.fail(f))?;
+        Ok(event)
+    }
+
+    /// An event that was not recorded; it is destroyed whatever happens.
+    pub(crate) fn new_event(&self) -> Result<Mark> {
+        let device = self.on();
         let mut raw = null_mut();
         // SAFETY: the context is current, and the pointer is valid for the write.
         unsafe { calls::event_create(&raw mut raw, NO_TIMING) }.map_err(|f| device.fail(f))?;
-        let capture = self.0.capture.load(Ordering::Acquire);
-        // From here on the event is destroyed whatever happens.
-        let event = Event { device: device.clone(), raw: Handle::new(raw), capture };
-        // SAFETY: both handles are alive, of this context.
-        unsafe { calls::event_record(raw, self.raw_stream()) }.map_err(|f| device.fail(f))?;
-        Ok(event)
+        Ok(Mark { device: device.clone(), raw: Handle::new(raw) })
     }
 
     pub(crate) fn wait_for(&self, event: &Event) -> Result<()> {
         let device = self.on();
-        if device.id != event.device.id {
+        if device.id != event.mark.device.id {
             return Err(foreign("wait_event", "event"));
         }
         device.enter("wait_event")?;
         // SAFETY: both handles are alive, of this context.
-        unsafe { calls::stream_wait(self.raw_stream(), event.raw.raw(), 0) }.map_err(|f| device.fail(f))?;
+        unsafe { calls::stream_wait(self.raw_stream(), event.mark.raw.raw(), 0) }
+            .map_err(|f| device.fail(f))?;
         self.join(event.capture);
         Ok(())
     }
@@ -149,7 +162,7 @@ impl fmt::Debug for Stream {
 
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Event({:?})", self.raw.raw())
+        write!(f, "Event({:?})", self.mark.raw.raw())
     }
 }
 
@@ -160,11 +173,13 @@ impl Drop for StreamShared {
             self.device.abandon(capture, self.raw);
         }
         drop(self.lent.take());
+        // Before the stream, which is waited for before their memory is freed.
+        drop(std::mem::take(self.staging.get_mut().unwrap_or_else(PoisonError::into_inner)));
         self.device.discard(Doomed::Stream(self.raw));
     }
 }
 
-impl Drop for Event {
+impl Drop for Mark {
     fn drop(&mut self) {
         self.device.discard(Doomed::Event(self.raw));
     }

@@ -21,19 +21,32 @@ struct Seen {
     replays: usize,
 }
 
+type Open = fn() -> Result<Cuda>;
+
+/// Dropped memory is kept, which is the default.
+fn keeping() -> Result<Cuda> {
+    Cuda::with_options(0, support::options().keep_memory(1 << 20))
+}
+
 /// Start, capture 6 buckets, 20 calls with padding, shutdown. A call that fails is repeated once: the failure was a
 /// single one.
-fn scenario(seen: &mut Seen) -> Result<()> {
-    let (engine, mut runner) = toy::build(support::open()?)?;
+fn scenario(open: Open, seen: &mut Seen) -> Result<()> {
+    let (engine, mut runner) = toy::build(open()?)?;
     for failure in &engine.stats()[0].failures {
         seen.errors.push(failure.to_string());
     }
-    let other = engine.device().stream()?;
-    for rows in ROWS {
+    let mut other = None;
+    for (i, rows) in ROWS.into_iter().enumerate() {
         let mut call = || -> Result<(bool, Vec<f32>)> {
             let done = toy::run(&engine, &mut runner, rows)?;
-            let event = Cuda::record_event(engine.stream())?;
-            Cuda::wait_event(&other, &event)?;
+            // The second half has a second stream, without which dropped memory is kept.
+            if i >= ROWS.len() / 2 {
+                let other = match &mut other {
+                    Some(other) => other,
+                    none => none.insert(engine.device().stream()?),
+                };
+                Cuda::wait_event(other, &Cuda::record_event(engine.stream())?)?;
+            }
             Ok(done)
         };
         let (replayed, numbers) = match call() {
@@ -54,10 +67,10 @@ fn scenario(seen: &mut Seen) -> Result<()> {
 }
 
 /// One clean run: right numbers, everything replayed that has a bucket, nothing left.
-fn clean(session: &Session<'_>, after: &str) {
+fn clean(session: &Session<'_>, open: Open, after: &str) {
     session.reset();
     let mut seen = Seen::default();
-    scenario(&mut seen).unwrap_or_else(|error| panic!("the run after {after}: {error}"));
+    scenario(open, &mut seen).unwrap_or_else(|error| panic!("the run after {after}: {error}"));
     assert_eq!((seen.errors.len(), seen.replays, seen.eager), (0, 19, 1), "after {after}: {:?}", seen.errors);
     assert!(session.live().is_zero(), "after {after}: {:?}", session.live());
 }
@@ -65,7 +78,14 @@ fn clean(session: &Session<'_>, after: &str) {
 #[test]
 fn invariant_13_whatever_call_fails_once() {
     let Some(session) = support::session("invariant_13_whatever_call_fails_once") else { return };
-    clean(&session, "nothing");
+    for (memory, open) in [("freed", support::open as Open), ("kept", keeping)] {
+        println!("dropped memory is {memory}:");
+        sweep(&session, open);
+    }
+}
+
+fn sweep(session: &Session<'_>, open: Open) {
+    clean(session, open, "nothing");
     let calls = session.total_calls();
     let by_function: Vec<_> = session.counts().into_iter().filter(|(_, n)| *n > 0).collect();
     let (mut runs, mut refused, mut dropped, mut repeated, mut unseen) = (0, 0, 0, 0, 0);
@@ -74,7 +94,7 @@ fn invariant_13_whatever_call_fails_once() {
             session.reset();
             session.fail_call(call, code as i32);
             let mut seen = Seen::default();
-            let outcome = scenario(&mut seen);
+            let outcome = scenario(open, &mut seen);
             runs += 1;
             let fired = session.fired();
             assert_eq!(fired.len(), 1, "call {call} of {calls} did not come");
@@ -97,7 +117,7 @@ fn invariant_13_whatever_call_fails_once() {
             let left = session.live();
             // A free that fails once is tried again, so not even the ledger has an entry.
             assert!(left.is_zero() && lost().is_empty(), "{here}: left {left:?}, lost {:?}", lost());
-            clean(&session, &here);
+            clean(session, open, &here);
         }
     }
     println!("{calls} driver calls in the scenario, by function:");

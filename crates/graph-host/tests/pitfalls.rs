@@ -205,6 +205,46 @@ fn pitfall_26_the_ledger_has_the_largest_bucket_once() {
 }
 
 #[test]
+fn pitfall_26_a_budget_is_compared_before_anything_is_allocated_or_captured() {
+    let needs = Rig::new(CaptureOptions::default()).engine.ledger().clone();
+    let with = |memory_budget| {
+        let host = Host::new();
+        let mut captured = 0;
+        let options = CaptureOptions { memory_budget: Some(memory_budget), ..CaptureOptions::default() };
+        let rig = Rig::scripted(host.clone(), Arc::default(), |b| {
+            b.capture_options(options).progress(|p| captured += usize::from(p.failure.is_none()))
+        });
+        (rig.map(|rig| rig.engine.ledger().clone()), host.live(), captured)
+    };
+    let (enough, _, captured) = with(needs.total());
+    assert_eq!((enough.unwrap(), captured), (needs.clone(), 6));
+
+    // Scratch memory is known when the warm-up has measured it: the largest bucket of the region does without.
+    let (tight, _, captured) = with(needs.total() - 1);
+    assert_eq!(
+        (tight.unwrap().scratch, captured),
+        (0, 2),
+        "the region has scratch, the whole forward has none"
+    );
+
+    let (refused, live, captured) = with(needs.total() - needs.scratch - 1);
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::OverBudget { .. }), "{refused}");
+    assert_eq!((live, captured), (Default::default(), 0));
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "{0} bytes on the device are needed and the budget is {1}: static buffers of toy {2}, blocks of host-side \
+             inputs {3}, scratch 0, resources 0 (bytes); capture smaller buckets or fewer slots, or give resources less",
+            needs.total() - needs.scratch,
+            needs.total() - needs.scratch - 1,
+            needs.arena["toy"],
+            needs.blocks
+        )
+    );
+}
+
+#[test]
 fn pitfall_27_ten_thousand_sizes_make_no_graph() {
     let mut rig = Rig::new(CaptureOptions::default());
     let live = rig.host.live();

@@ -173,14 +173,15 @@ impl<B: Backend> Resource<B> for AttentionPlan<B> {
         indptr.push(0);
         page_indptr.push(0);
         let mut longest = 0;
-        for segment in step.segments {
-            let stream = kv.stream(segment.request, segment.label);
+        for (i, segment) in step.segments.iter().enumerate() {
+            let stream = kv.stream_of(i, segment);
             let context = stream.map_or(0, |s| s.committed + s.reserved);
-            let pages = context.div_ceil(page_size);
-            page_indices.extend_from_slice(stream.map_or(&[], |s| &s.pages[..pages]));
+            // As many as the context needs.
+            let pages = stream.map_or(&[][..], |s| s.pages);
+            page_indices.extend_from_slice(pages);
             indptr.push(segment.span.end as i32);
             page_indptr.push(page_indices.len() as i32);
-            last_page_len.push((context - pages.saturating_sub(1) * page_size) as i32);
+            last_page_len.push((context - pages.len().saturating_sub(1) * page_size) as i32);
             let first = context.saturating_sub(segment.span.len()) as i32;
             positions.extend((first..).take(segment.span.len()));
             longest = longest.max(context);
@@ -201,6 +202,9 @@ impl<B: Backend> Resource<B> for AttentionPlan<B> {
     /// Plans are host memory of their slot.
     fn supports_preplan(&self) -> bool {
         true
+    }
+    fn claimed_bytes(&self, slots: usize) -> usize {
+        self.launches().buffers.claimed_bytes(slots)
     }
     fn device_bytes(&self) -> usize {
         self.launches().buffers.bytes()

@@ -2,7 +2,7 @@
 
 use graph_core::{
     AdmitOutcome, Backend, Dependencies, Elem, Element, ErrorKind, IoSchema, Label, Options, Pad, RequestId,
-    Resource, ResourceStep, Resources, Result, Shape, Source, Statics, StepContext,
+    Resource, ResourceStep, Resources, Result, Segment, Shape, Source, Statics, StepContext,
 };
 
 use crate::{
@@ -125,6 +125,7 @@ pub struct PagedKv<B: Backend> {
     table: PageTable,
     plans: SlotPlans<1>,
     make: MakeStorage<B>,
+    element_bytes: usize,
     storage: Option<Box<dyn Storage<B>>>,
 }
 
@@ -138,7 +139,8 @@ impl<B: Backend> PagedKv<B> {
     pub fn with_element<T: Element>(options: KvOptions) -> Result<Self> {
         options.check()?;
         let table = PageTable::new(KV, options.pages, options.page_size, options.max_tokens);
-        Ok(PagedKv { options, table, plans: SlotPlans::new(), make: make_storage::<B, T>, storage: None })
+        let (make, element_bytes) = (make_storage::<B, T> as MakeStorage<B>, size_of::<T>());
+        Ok(PagedKv { options, table, plans: SlotPlans::new(), make, element_bytes, storage: None })
     }
 
     /// Its sizes.
@@ -159,6 +161,11 @@ impl<B: Backend> PagedKv<B> {
     /// A stream's pages; `None` for one that no step has continued.
     pub fn stream(&self, request: RequestId, label: Label) -> Option<StreamPages<'_>> {
         self.table.stream(request, label)
+    }
+
+    /// The stream of segment `i` of the open step, which another resource plans.
+    pub(crate) fn stream_of(&self, i: usize, segment: &Segment) -> Option<StreamPages<'_>> {
+        self.table.stream_of(i, segment)
     }
 
     /// Who owns a page; `None` beyond the last one. Slow: for tests.
@@ -216,9 +223,9 @@ impl<B: Backend> Resource<B> for PagedKv<B> {
         _dependencies: Dependencies<'_, B>,
     ) -> Result<()> {
         let (table, [rows]) = (&self.table, self.plans.begin(cx.slot));
-        for segment in step.segments {
+        for (i, segment) in step.segments.iter().enumerate() {
             let tokens = segment.span.len();
-            match table.stream(segment.request, segment.label) {
+            match table.stream_of(i, segment) {
                 Some(stream) => table.rows(stream, tokens, rows),
                 // Removed meanwhile: its tokens are nobody's.
                 None => rows.extend(std::iter::repeat_n(PADDING_ROW, tokens)),
@@ -243,6 +250,12 @@ impl<B: Backend> Resource<B> for PagedKv<B> {
     /// Every page that a request can get is still zero.
     fn validate_capture(&self, stream: &B::Stream) -> Result<()> {
         self.storage.as_ref().map_or(Ok(()), |storage| storage.check_zero(stream, self.options.page_size))
+    }
+    fn claimed_bytes(&self, _slots: usize) -> usize {
+        let KvOptions { pages, page_size, layers, kv_dim, .. } = self.options;
+        [page_size, layers, kv_dim, 2 * self.element_bytes]
+            .iter()
+            .fold(pages, |all, n| all.saturating_mul(*n))
     }
     fn device_bytes(&self) -> usize {
         self.storage.as_ref().map_or(0, |storage| storage.bytes())

@@ -1,6 +1,6 @@
 //! Pages: who owns which, and how many tokens each stream has in them.
 
-use graph_core::{AdmitOutcome, ErrorKind, Label, RequestId, ResourceStep, Result};
+use graph_core::{AdmitOutcome, ErrorKind, Label, RequestId, ResourceStep, Result, Segment};
 
 use crate::streams::{Streams, Tokens};
 
@@ -50,6 +50,11 @@ struct Stream {
 }
 
 impl Stream {
+    fn pages(&self) -> StreamPages<'_> {
+        let Tokens { committed, reserved, .. } = self.tokens;
+        StreamPages { pages: &self.pages, committed, reserved }
+    }
+
     /// Gives back all pages but the first `keep`, in the order that undoes their taking.
     fn release(&mut self, keep: usize, free: &mut Vec<i32>) {
         free.extend(self.pages.drain(keep..).rev());
@@ -92,6 +97,22 @@ impl PageTable {
 
     /// Takes the pages that a step needs, or none.
     pub(crate) fn admit(&mut self, step: &ResourceStep<'_>) -> Result<AdmitOutcome> {
+        for (i, segment) in step.segments.iter().enumerate() {
+            let refused = match self.reserve(i, segment) {
+                Ok(true) => continue,
+                Ok(false) => None,
+                Err(error) => Some(error),
+            };
+            self.rollback(&ResourceStep { segments: &step.segments[..i] });
+            return refused.map_or_else(|| Ok(self.refusal(step)), Err);
+        }
+        self.peak = self.peak.max(self.pages - 1 - self.free.len());
+        Ok(AdmitOutcome::Admitted)
+    }
+
+    /// Why a step that does not fit does not.
+    #[cold]
+    fn refusal(&self, step: &ResourceStep<'_>) -> AdmitOutcome {
         let (mut needed, mut short) = (0, None);
         for segment in step.segments {
             let (request, label) = (segment.request, segment.label);
@@ -99,53 +120,56 @@ impl PageTable {
                 self.streams.get(request, label).map_or((0, 0), |s| (s.pages.len(), s.tokens.committed));
             let tokens = segment.span.len().saturating_add(tokens);
             if tokens > self.max_tokens {
-                return Ok(AdmitOutcome::TooLong { tokens, most: self.max_tokens, request, label });
+                return AdmitOutcome::TooLong { tokens, most: self.max_tokens, request, label };
             }
             needed += missing(has, tokens, self.page_size);
             if needed > self.free.len() && short.is_none() {
                 short = Some((request, label));
             }
         }
-        if let Some((request, label)) = short {
-            return Ok(AdmitOutcome::PagesShort { pages: needed - self.free.len(), request, label });
-        }
-        for (i, segment) in step.segments.iter().enumerate() {
-            if let Err(error) = self.reserve(segment.request, segment.label, segment.span.len()) {
-                self.rollback(&ResourceStep { segments: &step.segments[..i] });
-                return Err(error);
+        match short {
+            Some((request, label)) => {
+                AdmitOutcome::PagesShort { pages: needed - self.free.len(), request, label }
             }
+            None => AdmitOutcome::Admitted,
         }
-        self.peak = self.peak.max(self.pages - 1 - self.free.len());
-        Ok(AdmitOutcome::Admitted)
     }
 
-    fn reserve(&mut self, request: RequestId, label: Label, tokens: usize) -> Result<()> {
-        let stream = self.streams.begin(self.resource, request, label)?;
-        if !stream.tokens.reserve(tokens) {
+    /// `false` where the stream would be too long, or there are too few pages; then nothing is reserved.
+    fn reserve(&mut self, i: usize, segment: &Segment) -> Result<bool> {
+        let Segment { request, label, .. } = *segment;
+        let stream = self.streams.begin(self.resource, i, segment)?;
+        if stream.tokens.open {
             return Err(ErrorKind::SegmentTwice { resource: self.resource, request, label }.into());
         }
+        let tokens = segment.span.len().saturating_add(stream.tokens.committed);
+        let missing = missing(stream.pages.len(), tokens, self.page_size);
+        if tokens > self.max_tokens || missing > self.free.len() {
+            return Ok(false);
+        }
+        stream.tokens.reserve(segment.span.len());
         if stream.pages.capacity() < self.max_pages {
             // A stream's list never grows later, and is used again by another one.
             stream.pages.reserve_exact(self.max_pages - stream.pages.len());
         }
-        for _ in 0..missing(stream.pages.len(), stream.tokens.all(), self.page_size) {
+        for _ in 0..missing {
             stream.pages.extend(self.free.pop());
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Streams that are gone were removed while the step was open: they gave everything back then.
     pub(crate) fn commit(&mut self, step: &ResourceStep<'_>) {
-        for segment in step.segments {
-            if let Some(stream) = self.streams.get_mut(segment.request, segment.label) {
+        for (i, segment) in step.segments.iter().enumerate() {
+            if let Some(stream) = self.streams.of_mut(i, segment) {
                 stream.tokens.commit();
             }
         }
     }
 
     pub(crate) fn rollback(&mut self, step: &ResourceStep<'_>) {
-        for segment in step.segments.iter().rev() {
-            if let Some(stream) = self.streams.get_mut(segment.request, segment.label) {
+        for (i, segment) in step.segments.iter().enumerate().rev() {
+            if let Some(stream) = self.streams.of_mut(i, segment) {
                 stream.tokens.rollback();
                 if stream.pages.len() * self.page_size >= stream.tokens.committed + self.page_size {
                     stream.release(stream.tokens.committed.div_ceil(self.page_size), &mut self.free);
@@ -156,8 +180,14 @@ impl PageTable {
 
     /// The rows of the device tensors where the tokens that a stream's open step appends are: `tokens` of them.
     pub(crate) fn rows(&self, stream: StreamPages<'_>, tokens: usize, into: &mut Vec<i32>) {
-        let (first, size) = (stream.committed / self.page_size, self.page_size as i32);
-        let mut offset = (stream.committed % self.page_size) as i32;
+        let size = self.page_size as i32;
+        // The tokens of a decode step are mostly in the last page, which is seen without a division.
+        let last = stream.pages.len().saturating_sub(1);
+        let (first, offset) = match stream.committed.checked_sub(last * self.page_size) {
+            Some(offset) if offset < self.page_size => (last, offset),
+            _ => (stream.committed / self.page_size, stream.committed % self.page_size),
+        };
+        let mut offset = offset as i32;
         let mut pages = stream.pages.get(first..).unwrap_or(&[]).iter();
         let mut page = pages.next();
         for _ in 0..tokens {
@@ -170,9 +200,12 @@ impl PageTable {
     }
 
     pub(crate) fn stream(&self, request: RequestId, label: Label) -> Option<StreamPages<'_>> {
-        let stream = self.streams.get(request, label)?;
-        let Tokens { committed, reserved, .. } = stream.tokens;
-        Some(StreamPages { pages: &stream.pages, committed, reserved })
+        self.streams.get(request, label).map(Stream::pages)
+    }
+
+    /// The stream of segment `i` of the open step.
+    pub(crate) fn stream_of(&self, i: usize, segment: &Segment) -> Option<StreamPages<'_>> {
+        self.streams.of(i, segment).map(Stream::pages)
     }
 
     pub(crate) fn counts(&self) -> PageCounts {

@@ -2,7 +2,7 @@
 
 use graph_core::{
     AdmitOutcome, Backend, Dependencies, Elem, ErrorKind, IoSchema, Label, Options, RequestId, Resource,
-    ResourceStep, Result, Shape, Source, Statics, StepContext,
+    ResourceStep, Result, Segment, Shape, Source, Statics, StepContext,
 };
 
 use crate::{
@@ -46,9 +46,23 @@ impl Positions {
         self.streams.get(request, label).map_or(0, |tokens| tokens.committed)
     }
 
+    /// `None` where the tokens are reserved.
+    fn reserve(&mut self, i: usize, segment: &Segment) -> Result<Option<AdmitOutcome>> {
+        let Segment { request, label, .. } = *segment;
+        let stream = self.streams.begin(POSITIONS, i, segment)?;
+        let tokens = segment.span.len().saturating_add(stream.committed);
+        if tokens > MOST {
+            return Ok(Some(AdmitOutcome::TooLong { tokens, most: MOST, request, label }));
+        }
+        match stream.reserve(segment.span.len()) {
+            true => Ok(None),
+            false => Err(ErrorKind::SegmentTwice { resource: POSITIONS, request, label }.into()),
+        }
+    }
+
     fn each(&mut self, step: &ResourceStep<'_>, end: fn(&mut Tokens)) {
-        for segment in step.segments {
-            self.streams.get_mut(segment.request, segment.label).into_iter().for_each(end);
+        for (i, segment) in step.segments.iter().enumerate() {
+            self.streams.of_mut(i, segment).into_iter().for_each(end);
         }
     }
 }
@@ -84,25 +98,14 @@ impl<B: Backend> Resource<B> for Positions {
         self.streams.remove(request, |tokens| *tokens = Tokens::default());
     }
     fn admit(&mut self, step: &ResourceStep<'_>) -> Result<AdmitOutcome> {
-        for segment in step.segments {
-            let (request, label) = (segment.request, segment.label);
-            let tokens = segment.span.len().saturating_add(self.stream_len(request, label));
-            if tokens > MOST {
-                return Ok(AdmitOutcome::TooLong { tokens, most: MOST, request, label });
-            }
-        }
         for (i, segment) in step.segments.iter().enumerate() {
-            let (request, label) = (segment.request, segment.label);
-            let begun = self.streams.begin(POSITIONS, request, label);
-            let twice = ErrorKind::SegmentTwice { resource: POSITIONS, request, label };
-            let reserved = begun.and_then(|tokens| match tokens.reserve(segment.span.len()) {
-                true => Ok(()),
-                false => Err(twice.into()),
-            });
-            if let Err(error) = reserved {
-                self.each(&ResourceStep { segments: &step.segments[..i] }, Tokens::rollback);
-                return Err(error);
-            }
+            let refused = match self.reserve(i, segment) {
+                Ok(None) => continue,
+                Ok(Some(outcome)) => Ok(outcome),
+                Err(error) => Err(error),
+            };
+            self.each(&ResourceStep { segments: &step.segments[..i] }, Tokens::rollback);
+            return refused;
         }
         Ok(AdmitOutcome::Admitted)
     }
@@ -113,8 +116,8 @@ impl<B: Backend> Resource<B> for Positions {
         _dependencies: Dependencies<'_, B>,
     ) -> Result<()> {
         let [positions] = self.plans.begin(cx.slot);
-        for segment in step.segments {
-            let stream = self.streams.get(segment.request, segment.label);
+        for (i, segment) in step.segments.iter().enumerate() {
+            let stream = self.streams.of(i, segment);
             let first = stream.map_or(0, |tokens| tokens.committed) as i32;
             positions.extend((first..).take(segment.span.len()));
         }

@@ -5,6 +5,8 @@ use graph_core::{
     ResourceStep, Resources, Result, Shape, Source, Statics, StepContext, Tensor,
 };
 
+use rustc_hash::FxHashMap;
+
 use crate::{SampleParams, SamplerRow, slots::SlotPlans};
 
 const SAMPLER: &str = "sampler";
@@ -31,8 +33,8 @@ static INPUTS: [IoSchema; 1] = [IoSchema::host("row", Elem::I32, 1, "[bs]").pad(
 /// # Ok::<(), graph_core::Error>(())
 /// ```
 pub struct Sampler<B: Backend> {
-    /// Requests with a row, sorted.
-    requests: Vec<Drawing>,
+    /// Requests with a row.
+    requests: FxHashMap<RequestId, Drawing>,
     /// The next row to take is last.
     free: Vec<u32>,
     most: usize,
@@ -44,7 +46,6 @@ pub struct Sampler<B: Backend> {
 /// A request's row.
 #[derive(Debug)]
 struct Drawing {
-    request: RequestId,
     row: u32,
     /// As on the device after the committed steps.
     state: SamplerRow,
@@ -78,7 +79,7 @@ impl<B: Backend> Sampler<B> {
             return Err(ErrorKind::SizeTooLarge { name: SAMPLER.into(), list, size, most }.into());
         }
         Ok(Sampler {
-            requests: Vec::with_capacity(most),
+            requests: FxHashMap::default(),
             free: (1..=most as u32).rev().collect(),
             most,
             device: None,
@@ -88,31 +89,27 @@ impl<B: Backend> Sampler<B> {
 
     /// A request's counter after its committed steps; `None` for an unknown request.
     pub fn counter(&self, request: RequestId) -> Option<u64> {
-        self.find(request).map(|i| self.requests[i].state.counter)
+        self.requests.get(&request).map(|drawing| drawing.state.counter)
     }
 
     /// A request's row; `None` for an unknown request.
     pub fn row(&self, request: RequestId) -> Option<usize> {
-        self.find(request).map(|i| self.requests[i].row as usize)
-    }
-
-    fn find(&self, request: RequestId) -> Option<usize> {
-        find(&self.requests, request)
+        self.requests.get(&request).map(|drawing| drawing.row as usize)
     }
 
     fn each(&mut self, step: &ResourceStep<'_>, end: fn(&mut Drawing, usize)) {
         for segment in step.segments {
-            if let Some(i) = self.find(segment.request) {
-                end(&mut self.requests[i], segment.span.len());
+            if let Some(drawing) = self.requests.get_mut(&segment.request) {
+                end(drawing, segment.span.len());
             }
         }
     }
 
     fn open(&mut self, request: RequestId) -> Result<bool> {
-        let Some(i) = self.find(request) else {
-            return Err(ErrorKind::RequestUnknown { node: SAMPLER, request }.into());
-        };
-        Ok(!std::mem::replace(&mut self.requests[i].open, true))
+        match self.requests.get_mut(&request) {
+            Some(drawing) => Ok(!std::mem::replace(&mut drawing.open, true)),
+            None => Err(ErrorKind::RequestUnknown { node: SAMPLER, request }.into()),
+        }
     }
 
     fn upload(&self, drawing: &Drawing) -> Result<()> {
@@ -124,10 +121,6 @@ impl<B: Backend> Sampler<B> {
         let view = state.0.view();
         B::upload(stream, &bytes, view.buffer(), view.offset() + drawing.row as usize * bytes.len())
     }
-}
-
-fn find(requests: &[Drawing], request: RequestId) -> Option<usize> {
-    requests.binary_search_by_key(&request, |d| d.request).ok()
 }
 
 impl<B: Backend> Resource<B> for Sampler<B> {
@@ -149,7 +142,7 @@ impl<B: Backend> Resource<B> for Sampler<B> {
         // Zeros are the sink's state, too.
         let words = Tensor::zeros(device, stream, [self.most + 1, SamplerRow::WORDS])?;
         self.device = Some((SamplerState(words), stream.clone()));
-        self.requests.iter().try_for_each(|drawing| self.upload(drawing))
+        self.requests.values().try_for_each(|drawing| self.upload(drawing))
     }
     fn share(&self, into: &mut Resources) {
         if let Some((state, _)) = &self.device {
@@ -159,23 +152,20 @@ impl<B: Backend> Resource<B> for Sampler<B> {
     fn ingest(&mut self, request: RequestId, info: &Options) -> Result<()> {
         let params = info.get::<SampleParams>().copied().unwrap_or_default();
         params.check()?;
-        if self.find(request).is_some() {
+        if self.requests.contains_key(&request) {
             return Err(ErrorKind::RequestKnown { node: SAMPLER, request }.into());
         }
         let Some(row) = self.free.last().copied() else {
             return Err(ErrorKind::TooManyRequests { resource: SAMPLER, most: self.most }.into());
         };
-        let drawing = Drawing { request, row, state: SamplerRow::new(&params), open: false };
+        let drawing = Drawing { row, state: SamplerRow::new(&params), open: false };
         self.upload(&drawing)?;
         self.free.pop();
-        let at = self.requests.partition_point(|d| d.request < request);
-        self.requests.insert(at, drawing);
+        self.requests.insert(request, drawing);
         Ok(())
     }
     fn remove(&mut self, request: RequestId) {
-        if let Some(i) = self.find(request) {
-            self.free.push(self.requests.remove(i).row);
-        }
+        self.free.extend(self.requests.remove(&request).map(|drawing| drawing.row));
     }
     fn admit(&mut self, step: &ResourceStep<'_>) -> Result<AdmitOutcome> {
         for (i, segment) in step.segments.iter().enumerate() {
@@ -201,7 +191,7 @@ impl<B: Backend> Resource<B> for Sampler<B> {
         for segment in step.segments {
             let row = match segment.span.is_empty() {
                 true => None,
-                false => find(requests, segment.request).map(|i| requests[i].row),
+                false => requests.get(&segment.request).map(|drawing| drawing.row),
             };
             rows.push(row.unwrap_or(0) as i32);
         }
@@ -229,7 +219,7 @@ impl<B: Backend> Resource<B> for Sampler<B> {
         let Some((state, _)) = &self.device else { return Ok(()) };
         let words = state.0.to_vec(stream)?;
         let rows = words.as_chunks::<{ SamplerRow::WORDS }>().0.iter().enumerate();
-        let of = |row: usize| self.requests.iter().find(|d| d.row as usize == row);
+        let of = |row: usize| self.requests.values().find(|d| d.row as usize == row);
         let known = |row: usize| of(row).map_or(SamplerRow::SINK, |d| d.state);
         match rows.into_iter().find(|(row, words)| **words != known(*row).to_words()) {
             None => Ok(()),
@@ -237,6 +227,9 @@ impl<B: Backend> Resource<B> for Sampler<B> {
                 Err(ErrorKind::StateChanged { resource: SAMPLER, what: format!("row {row}") }.into())
             }
         }
+    }
+    fn claimed_bytes(&self, _slots: usize) -> usize {
+        (self.most + 1) * SamplerRow::WORDS * 4
     }
     fn device_bytes(&self) -> usize {
         self.device.as_ref().map_or(0, |(state, _)| state.0.view().len() * 4)

@@ -1,6 +1,9 @@
 //! What a resource keeps per request and label.
 
-use graph_core::{ErrorKind, Label, RequestId, Result};
+use std::collections::hash_map::Entry;
+
+use graph_core::{ErrorKind, Label, RequestId, Result, Segment};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// Tokens of a stream: those of committed steps, and those that the open step reserves.
@@ -39,29 +42,35 @@ impl Tokens {
 /// Streams by request and label. Once there were as many streams as there will be, nothing here allocates.
 #[derive(Debug)]
 pub(crate) struct Streams<S> {
-    /// Sorted by request.
-    requests: Vec<Request<S>>,
-    /// Of removed requests, with the memory that they grew.
-    spare: Vec<S>,
+    places: Vec<Place<S>>,
+    /// Where the streams of a request are.
+    requests: FxHashMap<RequestId, SmallVec<[u32; 2]>>,
+    /// Places of removed requests, with the memory that their streams grew.
+    spare: Vec<u32>,
+    /// Where the last admission has found the stream of each segment. Only a hint: what is there is compared.
+    opened: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Request<S> {
-    id: RequestId,
-    streams: SmallVec<[(Label, S); 2]>,
+struct Place<S> {
+    /// `None` for a spare one.
+    owner: Option<RequestId>,
+    label: Label,
+    stream: S,
 }
 
 impl<S: Default> Streams<S> {
     pub(crate) fn new() -> Self {
-        Streams { requests: Vec::new(), spare: Vec::new() }
+        let (places, spare, opened) = (Vec::new(), Vec::new(), Vec::new());
+        Streams { places, requests: FxHashMap::default(), spare, opened }
     }
 
     /// A request begins, without streams.
     pub(crate) fn ingest(&mut self, resource: &'static str, request: RequestId) -> Result<()> {
-        match self.position(request) {
-            Ok(_) => Err(ErrorKind::RequestKnown { node: resource, request }.into()),
-            Err(at) => {
-                self.requests.insert(at, Request { id: request, streams: SmallVec::new() });
+        match self.requests.entry(request) {
+            Entry::Occupied(_) => Err(ErrorKind::RequestKnown { node: resource, request }.into()),
+            Entry::Vacant(at) => {
+                at.insert(SmallVec::new());
                 Ok(())
             }
         }
@@ -69,50 +78,77 @@ impl<S: Default> Streams<S> {
 
     /// A request ends: `empty` gets each of its streams, to be used again.
     pub(crate) fn remove(&mut self, request: RequestId, mut empty: impl FnMut(&mut S)) {
-        if let Ok(at) = self.position(request) {
-            for (_, mut stream) in self.requests.remove(at).streams.into_iter().rev() {
-                empty(&mut stream);
-                self.spare.push(stream);
-            }
+        for at in self.requests.remove(&request).into_iter().flatten().rev() {
+            let place = &mut self.places[at as usize];
+            place.owner = None;
+            empty(&mut place.stream);
+            self.spare.push(at);
         }
     }
 
     pub(crate) fn get(&self, request: RequestId, label: Label) -> Option<&S> {
-        let streams = &self.requests[self.position(request).ok()?].streams;
-        streams.iter().find(|(l, _)| same(*l, label)).map(|(_, s)| s)
+        self.find(request, label).map(|at| &self.places[at].stream)
     }
 
-    pub(crate) fn get_mut(&mut self, request: RequestId, label: Label) -> Option<&mut S> {
-        let at = self.position(request).ok()?;
-        self.requests[at].streams.iter_mut().find(|(l, _)| same(*l, label)).map(|(_, s)| s)
+    /// The stream of segment `i` of the open step.
+    pub(crate) fn of(&self, i: usize, segment: &Segment) -> Option<&S> {
+        self.find_of(i, segment).map(|at| &self.places[at].stream)
     }
 
-    /// The stream, begun if it is not there; an error for a request that is not known.
-    pub(crate) fn begin(
-        &mut self,
-        resource: &'static str,
-        request: RequestId,
-        label: Label,
-    ) -> Result<&mut S> {
-        let Ok(at) = self.position(request) else {
+    pub(crate) fn of_mut(&mut self, i: usize, segment: &Segment) -> Option<&mut S> {
+        self.find_of(i, segment).map(|at| &mut self.places[at].stream)
+    }
+
+    /// The stream of segment `i` of a step that is being admitted, begun if it is not there; an error for a request that
+    /// is not known.
+    pub(crate) fn begin(&mut self, resource: &'static str, i: usize, segment: &Segment) -> Result<&mut S> {
+        let Segment { request, label, .. } = *segment;
+        // A batch is mostly the one before.
+        if let Some(at) = self.hint(i, segment) {
+            return Ok(&mut self.places[at].stream);
+        }
+        let Some(streams) = self.requests.get_mut(&request) else {
             return Err(ErrorKind::RequestUnknown { node: resource, request }.into());
         };
-        let streams = &mut self.requests[at].streams;
-        let found = streams.iter().position(|(l, _)| same(*l, label));
-        let i = found.unwrap_or_else(|| {
-            streams.push((label, self.spare.pop().unwrap_or_default()));
-            streams.len() - 1
+        let found = streams.iter().copied().find(|at| same(self.places[*at as usize].label, label));
+        let at = found.unwrap_or_else(|| {
+            let at = self.spare.pop().unwrap_or_else(|| {
+                self.places.push(Place { owner: None, label, stream: S::default() });
+                self.places.len() as u32 - 1
+            });
+            streams.push(at);
+            at
         });
-        Ok(&mut streams[i].1)
+        let place = &mut self.places[at as usize];
+        (place.owner, place.label) = (Some(request), label);
+        match self.opened.get_mut(i) {
+            Some(opened) => *opened = at,
+            None => self.opened.push(at),
+        }
+        Ok(&mut place.stream)
     }
 
-    /// Every stream, by request.
+    /// Every stream, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (RequestId, Label, &S)> {
-        self.requests.iter().flat_map(|r| r.streams.iter().map(|(label, s)| (r.id, *label, s)))
+        self.places.iter().filter_map(|place| Some((place.owner?, place.label, &place.stream)))
     }
 
-    fn position(&self, request: RequestId) -> Result<usize, usize> {
-        self.requests.binary_search_by_key(&request, |r| r.id)
+    fn find(&self, request: RequestId, label: Label) -> Option<usize> {
+        let streams = self.requests.get(&request)?.iter().map(|at| *at as usize);
+        streams.into_iter().find(|at| same(self.places[*at].label, label))
+    }
+
+    #[inline]
+    fn find_of(&self, i: usize, segment: &Segment) -> Option<usize> {
+        self.hint(i, segment).or_else(|| self.find(segment.request, segment.label))
+    }
+
+    /// Where the stream of segment `i` is, if that is where it was at the last admission.
+    #[inline]
+    fn hint(&self, i: usize, segment: &Segment) -> Option<usize> {
+        let at = *self.opened.get(i)? as usize;
+        let place = self.places.get(at)?;
+        (place.owner == Some(segment.request) && same(place.label, segment.label)).then_some(at)
     }
 }
 

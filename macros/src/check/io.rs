@@ -3,7 +3,7 @@
 use proc_macro2::Ident;
 use syn::{Expr, ExprLit, ExprUnary, Lit, Path, UnOp, ext::IdentExt, parse_quote, spanned::Spanned};
 
-use super::{Elem, Io, check_fixed, plain};
+use super::{Elem, Elements, Io, check_fixed, plain};
 use crate::{
     attr::{IoAttr, PadAttr},
     mistakes::{Mistakes, allowed, closest, hint},
@@ -14,23 +14,32 @@ use crate::{
 const ELEMENTS: [&str; 7] = ["f32", "f16", "bf16", "i32", "i64", "u32", "u8"];
 const MAX_RANK: usize = 4;
 
-pub(super) fn check_ios(word: &str, ios: Vec<IoAttr>, mistakes: &mut Mistakes) -> Vec<Io> {
+pub(super) fn check_ios(
+    word: &str,
+    ios: Vec<IoAttr>,
+    elements: Option<&Elements>,
+    mistakes: &mut Mistakes,
+) -> Vec<Io> {
     let mut checked: Vec<Io> = Vec::new();
     for io in ios {
         let twice = checked.iter().any(|before| before.name.unraw() == io.name.unraw());
         if twice {
             mistakes.at(io.name.span(), format!("{word} `{}` is declared twice", io.name.unraw()));
         }
-        let io = check_io(word, io, mistakes);
+        let io = check_io(word, io, elements, mistakes);
         checked.extend((!twice).then_some(io));
     }
     checked
 }
 
-fn check_io(word: &str, io: IoAttr, mistakes: &mut Mistakes) -> Io {
+fn check_io(word: &str, io: IoAttr, elements: Option<&Elements>, mistakes: &mut Mistakes) -> Io {
     let name = io.name.unraw().to_string();
     let before = mistakes.count();
-    let elem = io.elem.and_then(|elem| check_elem(word, &name, &elem, mistakes));
+    let generic = |elem: &&Path| elements.is_some_and(|e| elem.is_ident(&e.param.ident));
+    let elem = match io.elem.as_ref().filter(generic).and_then(Path::get_ident) {
+        Some(param) => Some(Elem(param.clone())),
+        None => io.elem.and_then(|elem| check_elem(&format!("{word} `{name}`"), &elem, mistakes)),
+    };
     let known = mistakes.count() == before;
     if let Some((at, dims)) = &io.dims
         && !(1..=MAX_RANK).contains(&dims.len())
@@ -51,7 +60,15 @@ fn check_io(word: &str, io: IoAttr, mistakes: &mut Mistakes) -> Io {
         check_fixed("a wire's index may not name it", &wire.index, mistakes);
     }
     if let (Some(PadAttr::Value(value)), Some(elem), true) = (&io.pad, &elem, known) {
-        check_value(&name, elem, value, mistakes);
+        let all =
+            elements.filter(|e| e.param.ident == elem.0).map_or(std::slice::from_ref(elem), |e| &e.list);
+        for elem in all {
+            let before = mistakes.count();
+            check_value(&name, elem, value, mistakes);
+            if mistakes.count() > before {
+                break;
+            }
+        }
     }
     Io {
         elem: elem.unwrap_or_else(|| Elem(Ident::new("f32", io.name.span()))),
@@ -65,7 +82,8 @@ fn check_io(word: &str, io: IoAttr, mistakes: &mut Mistakes) -> Io {
     }
 }
 
-fn check_elem(word: &str, name: &str, elem: &Path, mistakes: &mut Mistakes) -> Option<Elem> {
+/// `owner` is what has the element.
+pub(super) fn check_elem(owner: &str, elem: &Path, mistakes: &mut Mistakes) -> Option<Elem> {
     if let Some(i) = elem.get_ident().filter(|i| ELEMENTS.iter().any(|e| *i == e)) {
         return Some(Elem(i.clone()));
     }
@@ -74,8 +92,7 @@ fn check_elem(word: &str, name: &str, elem: &Path, mistakes: &mut Mistakes) -> O
     let last = elem.segments.last().map(|s| s.ident.to_string()).unwrap_or_default();
     let alike: Vec<_> = ELEMENTS.into_iter().filter(|e| last.starts_with(&e[..1])).collect();
     let close = closest(&last, &alike);
-    let message =
-        format!("unknown element `{got}` of {word} `{name}`: {}{}", allowed(&ELEMENTS), hint(close));
+    let message = format!("unknown element `{got}` of {owner}: {}{}", allowed(&ELEMENTS), hint(close));
     mistakes.on(elem, message);
     close.or(alike.first().copied()).map(|k| Elem(Ident::new(k, elem.span())))
 }

@@ -31,7 +31,7 @@ impl<'e> Expansion<'e> {
                 let (field, value) = (&io.name, each(i, &io.name));
                 quote!(#field: #value,)
             });
-            let none = ios.is_empty().then(|| quote!(__none: ::core::marker::PhantomData,));
+            let none = self.leaves_unused(ios).then(|| quote!(__none: ::core::marker::PhantomData,));
             quote!({ #(#fields)* #none })
         };
         let index = Literal::usize_unsuffixed;
@@ -47,6 +47,7 @@ impl<'e> Expansion<'e> {
             let i = index(i);
             quote!(#g::__private::typed_out(__take(#i)?)?)
         });
+        let schema = self.chosen_schema();
         let held = fields(&region.outputs, &|_, field| quote!(__results.#field.hold()));
         quote! {
             #[automatically_derived]
@@ -59,7 +60,7 @@ impl<'e> Expansion<'e> {
                 type InRows = [usize; #n_in];
                 type OutRows = [usize; #n_out];
                 fn schema(&self) -> &'static #g::Schema {
-                    &__SCHEMA
+                    #schema
                 }
                 fn config(&#this) -> ::std::boxed::Box<dyn #g::PiecewiseCudaGraphConfig> {
                     ::std::boxed::Box::new(#config)
@@ -97,6 +98,22 @@ impl<'e> Expansion<'e> {
                 fn hold(__results: #results #with_any) -> #results #with_static {
                     #results #held
                 }
+            }
+        }
+    }
+
+    /// The schema of the region's element, which is known when the code is compiled.
+    fn chosen_schema(&self) -> TokenStream {
+        let (g, schemas) = (&self.g, self.variants().map(|v| v.schema));
+        let Some(elements) = &self.region.elements else { return quote!(#(&#schemas)*) };
+        let (param, elems) = (&elements.param.ident, elements.list.iter().map(|e| self.elem(e)));
+        let list = elements.list.iter().map(|e| e.0.to_string()).collect::<Vec<_>>().join(", ");
+        let why = format!("`{}` is a region for {param} = {list} only", self.item.ident);
+        quote! {
+            const {
+                let __elem = <#param as #g::Element>::ELEM;
+                #(if __elem as u8 == <#elems as #g::Element>::ELEM as u8 { &#schemas } else)*
+                { ::core::panic!(#why) }
             }
         }
     }

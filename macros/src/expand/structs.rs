@@ -5,32 +5,21 @@ use quote::{ToTokens, quote};
 use syn::{GenericParam, WherePredicate, ext::IdentExt, parse_quote};
 
 use super::{Expansion, count, rank};
-use crate::{
-    attr::PadAttr,
-    check::{Io, On},
-    text::text,
-};
+use crate::{attr::PadAttr, check::Io, text::text};
 
 impl Expansion<'_> {
     pub(crate) fn structs(&self) -> TokenStream {
-        let Expansion { item, region, on, names, g, b, a, params, .. } = self;
+        let Expansion { item, region, names, g, b, a, params, .. } = self;
         let (vis, ty) = (&item.vis, item.ident.unraw());
         let (_, _, where_clause) = item.generics.split_for_impl();
-        let generics = match on {
-            On::One(_) => quote!(<#a>),
-            On::Crate(t) | On::These(t, _) => {
-                let (b, bounds) = (&t.ident, &t.bounds);
-                quote!(<#a, #b: #bounds>)
-            }
-        };
-        let where_clause = match on {
-            On::One(_) => None,
-            _ => where_clause,
-        };
+        let types = self.type_params();
+        let (names_of, bounds) = (types.iter().map(|t| &t.ident), types.iter().map(|t| &t.bounds));
+        let generics = quote!(<#a #(, #names_of: #bounds)*>);
+        let where_clause = where_clause.filter(|_| !types.is_empty());
         // Who does not read an input need not hear of it; the struct is as visible as the author's, and callers make
         // the arguments by a literal.
         let allowed = item.attrs.iter().filter(|a| a.path().is_ident("allow"));
-        let quiet = quote!(#[allow(dead_code, unreachable_pub, clippy::exhaustive_structs)] #(#allowed)*);
+        let quiet = quote!(#[allow(dead_code, unreachable_pub, clippy::exhaustive_structs, clippy::partial_pub_fields)] #(#allowed)*);
         let view = |name: &Ident, ios: &[Io], kind: &str, doc: String| {
             let kind = Ident::new(kind, Span::call_site());
             let fields = ios.iter().map(|io| {
@@ -38,9 +27,10 @@ impl Expansion<'_> {
                 let doc = io_doc(io, kind == "In");
                 quote!(#[doc = #doc] #vis #field: #g::#kind<#a, #b, #elem, #rank>,)
             });
-            // Parameters have to be used, also where nothing is declared.
-            let none =
-                ios.is_empty().then(|| quote!(__none: ::core::marker::PhantomData<(&#a (), fn() -> #b)>,));
+            let none = self.leaves_unused(ios).then(|| {
+                let elem = region.elements.as_ref().map(|e| &e.param.ident);
+                quote!(__none: ::core::marker::PhantomData<(&#a (), fn() -> (#b, #elem))>,)
+            });
             quote! {
                 #[doc = #doc]
                 #quiet
@@ -79,6 +69,12 @@ impl Expansion<'_> {
             #outputs
             #results
         }
+    }
+
+    /// Whether the inputs or outputs leave a parameter of their struct unused, which Rust does not allow.
+    pub(super) fn leaves_unused(&self, ios: &[Io]) -> bool {
+        let element = self.region.elements.as_ref().map(|e| &e.param.ident);
+        ios.is_empty() || element.is_some_and(|param| ios.iter().all(|io| io.elem.0 != *param))
     }
 
     /// `impl Args`. `this` is the region's type.

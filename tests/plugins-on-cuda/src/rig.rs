@@ -41,7 +41,7 @@ pub fn open(edited: Option<(&'static KernelSource, Edit)>) -> Cuda {
         let compiled = compiler.compile_text(&text, source.name, Path::new("."));
         Some(compiled.unwrap_or_else(|error| panic!("{}: {error}", source.name)).image().into_bytes())
     };
-    Cuda::with_options(0, CudaOptions::default().images(image)).expect("the stand-in's device")
+    Cuda::with_options(0, CudaOptions::default().images(image).keep_memory(0)).expect("the stand-in's device")
 }
 
 /// A device and a stream, with kernels loaded.

@@ -214,3 +214,34 @@ fn host_functions_and_copies_from_the_host_are_refused_by_name() {
     drop((buffer, pinned, stream, cuda));
     assert!(session.live().is_zero(), "{:?}", session.live());
 }
+
+#[test]
+fn a_graph_launched_inside_a_capture_is_refused_by_name() {
+    let (session, cuda, stream) = start!("a_graph_launched_inside_a_capture_is_refused_by_name");
+    let (mut graph, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the pointers are valid for the writes, and both are destroyed below.
+    let made = unsafe {
+        (
+            sys::cuGraphCreate(&raw mut graph, 0) as u32,
+            sys::cuGraphInstantiateWithFlags(&raw mut exec, graph, 0) as u32,
+        )
+    };
+    assert_eq!(made, (0, 0));
+    // SAFETY: the inner graph outlives the captures.
+    let launch = || unsafe {
+        stream.raw("inner", |s| {
+            assert_eq!(sys::cuGraphLaunch(exec, s.cu_stream()) as u32, 0);
+            Ok::<_, graph_core::Error>(())
+        })
+    };
+    launch().unwrap();
+    let refused = text(captured(&stream, launch));
+    assert!(refused.contains("operation 0 of the capture is a graph of its own"), "{refused}");
+    assert!(refused.ends_with("recorded by raw block `inner`"), "{refused}");
+    Cuda::synchronize(&stream).unwrap();
+    // SAFETY: nothing uses them any more.
+    let gone = unsafe { (sys::cuGraphExecDestroy(exec) as u32, sys::cuGraphDestroy(graph) as u32) };
+    assert_eq!(gone, (0, 0));
+    drop((stream, cuda));
+    nothing_left(&session);
+}

@@ -4,6 +4,7 @@ mod capture;
 mod destruction;
 mod errors;
 mod graphs;
+mod kept;
 mod kernels;
 mod node;
 mod nvrtc;
@@ -11,6 +12,7 @@ mod operations;
 mod padding;
 mod poison;
 mod raw;
+mod staging;
 mod threads;
 
 #[path = "../support/mod.rs"]

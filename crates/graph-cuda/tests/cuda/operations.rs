@@ -68,6 +68,7 @@ fn a_signal_is_waited_for_without_the_work_behind_it() {
     let (session, cuda, stream) = start!("a_signal_is_waited_for_without_the_work_behind_it");
     let (pinned, block) = (cuda.alloc_pinned(8).unwrap(), cuda.alloc(4).unwrap());
     Cuda::upload(&stream, &7_u32.to_ne_bytes(), &block, 0).unwrap();
+    Cuda::synchronize(&stream).unwrap();
     Cuda::signal(&stream, (&block, 0), (&pinned, 4)).unwrap();
     Cuda::zero(&stream, &block, 0, 4).unwrap();
     Cuda::zero(&stream, &block, 0, 4).unwrap();

@@ -27,8 +27,9 @@ pub(crate) fn image(source: &KernelSource) -> Option<Vec<u8>> {
     Some(IMAGES.lock().expect("no panic").entry(source.text).or_insert_with(compile).clone())
 }
 
+/// What is dropped is freed at once, so that use after it is noticed.
 pub(crate) fn options() -> CudaOptions {
-    CudaOptions::default().images(image)
+    CudaOptions::default().images(image).keep_memory(0)
 }
 
 pub(crate) fn open() -> Result<Cuda> {

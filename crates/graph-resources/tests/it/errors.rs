@@ -356,3 +356,18 @@ fn commit(steps: &mut Steps<Host>, resource: &'static str, tokens: usize) {
     let cx = StepContext { slot: 0, rows: &[], real_bs: 1, padded: dims, captured: false };
     steps.declare(one(resource, 1, tokens)).unwrap().admit().unwrap().plan(&cx).unwrap().commit(&[]);
 }
+
+#[test]
+fn what_resources_will_hold_is_known_before_they_allocate() {
+    for slots in [1, 2] {
+        let build = |memory_budget| {
+            let options = CaptureOptions { slots: Some(slots), memory_budget, ..CaptureOptions::default() };
+            build_with(Toy::default(), options)
+        };
+        let held = build(None).unwrap().engine.ledger().clone();
+        assert!(held.resources > 0);
+        let refused = build(Some(held.total() - held.scratch - 1)).err().unwrap();
+        let ErrorKind::OverBudget { needed, .. } = refused.kind() else { panic!("{refused}") };
+        assert_eq!(**needed, graph_core::Ledger { scratch: 0, ..held }, "{slots} slot(s)");
+    }
+}

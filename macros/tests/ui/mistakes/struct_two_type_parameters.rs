@@ -1,4 +1,4 @@
-//! Something generic besides the backend.
+//! A second parameter without its elements.
 include!("../common/prelude.rs");
 
 #[derive(PiecewiseRegion)]
