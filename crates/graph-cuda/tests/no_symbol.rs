@@ -44,6 +44,8 @@ const LACKING: &[&str] = &[
     "cuStreamGetCaptureInfo_v3",
     "cuEventCreate",
     "cuEventRecord",
+    "cuEventQuery",
+    "cuEventSynchronize",
     "cuEventDestroy_v2",
     "cuGraphGetNodes",
     "cuGraphGetEdges_v2",

@@ -26,7 +26,8 @@ pub fn session(test: &str) -> Option<Session<'static>> {
     Some(driver.session())
 }
 
-/// A device whose kernels are compiled by the C++ compiler; those of `source` with the edit.
+/// A device whose kernels are compiled by the C++ compiler; those of `source` with the edit. Memory that is dropped is
+/// freed at once, so that use after it is noticed.
 ///
 /// # Panics
 /// The compiler refuses a source, or the edit changes nothing.
@@ -41,7 +42,8 @@ pub fn open(edited: Option<(&'static KernelSource, Edit)>) -> Cuda {
         let compiled = compiler.compile_text(&text, source.name, Path::new("."));
         Some(compiled.unwrap_or_else(|error| panic!("{}: {error}", source.name)).image().into_bytes())
     };
-    Cuda::with_options(0, CudaOptions::default().images(image).keep_memory(0)).expect("the stand-in's device")
+    Cuda::with_options(0, CudaOptions::default().images(image).keep_memory(0).keep_memory(0))
+        .expect("the stand-in's device")
 }
 
 /// A device and a stream, with kernels loaded.

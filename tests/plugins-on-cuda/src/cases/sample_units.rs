@@ -12,12 +12,11 @@ type Row = (Vec<f32>, SampleParams);
 pub(super) fn check(rig: &Rig) -> Result<(), String> {
     agree(rig, "bits of logits", &bits())?;
     agree(rig, "units of a weight", &units())?;
-    for (what, top_k, second) in
-        [("tails", 0, None), ("tails behind a cut", 30_000, None), ("tails behind two tokens", 0, Some(-0.5))]
-    {
-        agree(rig, what, &tails(top_k, second))?;
-    }
-    Ok(())
+    let seeded = SampleParams::seeded(1);
+    agree(rig, "rows that weigh nothing", &[seeded, seeded.top_p(0.5)].map(|p| (vec![f32::NAN; 4], p)))?;
+    agree(rig, "the carry of a product", &exact_tail())?;
+    agree(rig, "tails", &tails(0))?;
+    agree(rig, "tails behind a cut", &tails(30_000))
 }
 
 /// Tokens and counters are the definition's. Shorter rows end with tokens that weigh nothing.
@@ -50,8 +49,10 @@ fn agree(rig: &Rig, what: &str, rows: &[Row]) -> Result<(), String> {
 /// Neighbours among the numbers, one of which stays; and tokens that only one thread looks at.
 fn bits() -> Vec<Row> {
     let after = |x: f32, steps: u32| f32::from_bits(x.to_bits() + steps);
-    let mut rows: Vec<Row> =
-        vec![(vec![1e-9, 2e-9], SampleParams::greedy()), (vec![1.0, after(1.0, 1)], SampleParams::greedy())];
+    let mut rows: Vec<Row> = vec![
+        (vec![1e-12, 2e-12], SampleParams::greedy()),
+        (vec![1.0, after(1.0, 1)], SampleParams::greedy()),
+    ];
     // Equals at both ends of a row whose last token is alone in a thread.
     let mut ends = vec![f32::NEG_INFINITY; 257];
     (ends[5], ends[256]) = (1.0, 1.0);
@@ -103,17 +104,27 @@ fn units() -> Vec<Row> {
     rows
 }
 
-/// Draws that end among many tokens of few units each, so that the token tells the target to the unit.
-fn tails(top_k: u32, second: Option<f32>) -> Vec<Row> {
-    const TOKENS: usize = 1 << 16;
+/// A tail has so many tokens.
+const TAIL: usize = 1 << 16;
+
+/// Draws that end among many tokens of few units each, where every unit that any token has too much or too little moves
+/// the token.
+fn tails(top_k: u32) -> Vec<Row> {
     let mut logits: Vec<f32> =
-        numbers(TOKENS, 12).iter().map(|x| (0.8 * x - 31.2) * std::f32::consts::LN_2).collect();
+        numbers(TAIL, 12).iter().map(|x| (0.8 * x - 31.2) * std::f32::consts::LN_2).collect();
     logits[0] = 0.0;
-    if let Some(second) = second {
-        logits[1] = second;
-    }
-    let tail = |seed: u64| high_draw(seed << 32 | 3, u32::MAX - 20_000).top_k(top_k);
-    (0..6).map(|seed| (logits.clone(), tail(seed))).collect()
+    (0..6).map(|seed| (logits.clone(), draw_in_the_tail(seed).top_k(top_k))).collect()
+}
+
+/// The same among tokens of one unit, which tell the target exactly, with a sum whose low half is large.
+fn exact_tail() -> Vec<Row> {
+    let mut logits = vec![-31.5 * std::f32::consts::LN_2; TAIL];
+    (logits[0], logits[1]) = (0.0, -0.05);
+    (0..12).map(|seed| (logits.clone(), draw_in_the_tail(seed))).collect()
+}
+
+fn draw_in_the_tail(seed: u64) -> SampleParams {
+    high_draw(seed << 32 | 3, u32::MAX - 20_000)
 }
 
 /// A seed and the first counter whose draw has that high word or a larger one.

@@ -15,7 +15,7 @@ use super::source::Change;
 use crate::{CASES, Case, Rig};
 
 /// A change that takes longer has made a loop endless, or nearly.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 /// Between two looks at a process.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 /// The exit codes of a process that tried a change; any other is a crash.
@@ -124,7 +124,7 @@ fn run(change: Option<&Change>, case: &Case) -> Result<(), String> {
             }
         }
     };
-    let device = Cuda::with_options(0, CudaOptions::default().images(image));
+    let device = Cuda::with_options(0, CudaOptions::default().images(image).keep_memory(0));
     let rig = device.and_then(|device| Rig::on(device, case.source));
     if refused.lock().is_ok_and(|why| why.is_some()) {
         return Err("it does not compile".into());

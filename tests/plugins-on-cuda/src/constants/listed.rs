@@ -51,11 +51,17 @@ pub(crate) const LISTED: &[Listed] = &[
     listed(
         "sample.cu",
         "1",
-        "found[1] = 1;",
+        "] = 1;",
         "against a division by zero where no token at the key weighs anything",
     ),
     listed("sample.cu", "0", "weigh(logits[id]) > 0", "a weight of 1 is what is there already"),
     listed("sample.cu", "0", "enough - above : 0", "what is above the key is less than enough"),
+    listed(
+        "sample.cu",
+        "0",
+        "found[0] = count",
+        "every key of a cut has its tokens, except where nothing weighs anything",
+    ),
     listed("sample.cu", "0", "u64 best = 0", "the rank of every token is larger"),
     listed(
         "sample.cu",
