@@ -22,6 +22,7 @@ const NO_SUCH_KEY: &str = "no logit has so small a key, so the cut of all tokens
 
 pub(crate) const LISTED: &[Listed] = &[
     listed("common.cuh", "0x7fc00000u", "0x7fc00000u", "any NaN will do"),
+    listed("common.cuh", "0", "threadIdx.x % WARP == 0", "every lane has the sum of its warp"),
     listed("attention.cuh", "4", "LANE_DIMS 4", "room for wider heads: a lane skips what is beyond the head"),
     listed("attention.cuh", "0.0f", "total = 0.0f", SCALED),
     listed("attention.cuh", "0", "u32 j = 0; j < LANE_DIMS; ++j) sum[j] = 0.0f", SCALED),
