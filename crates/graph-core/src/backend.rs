@@ -10,7 +10,34 @@ use crate::{Pad, Result};
 /// when the last handle of it **and** the last graph that recorded it are gone. A handle dropped while a capture runs
 /// is put aside and destroyed after the capture (invariant 14).
 ///
+/// Every call that fails says so with [`Driver`](crate::ErrorKind::Driver), which has the driver's number and name, or
+/// with [`OutOfBounds`](crate::ErrorKind::OutOfBounds) for bytes that a buffer does not have. A call that a capture
+/// cannot contain is refused, and breaks the capture: its end is an error, even if the author dropped that of the call.
+///
 /// The split follows cubecl's capture (one state machine, drivers supply calls) and wgpu-hal (associated types).
+///
+/// How to write one: the calls below, each a few lines over the driver, and nothing else; `graph_host` is the smallest
+/// example. Which call comes when is this crate's business:
+///
+/// ```
+/// use graph_core::{Backend, Result};
+/// use graph_host::Host;
+///
+/// fn replay_a_copy<B: Backend>(device: &B) -> Result<[u8; 4]> {
+///     let (stream, from, to) = (device.stream()?, device.alloc(4)?, device.alloc(4)?);
+///     B::begin_capture(&stream)?;
+///     B::copy(&stream, (&from, 0), (&to, 0), 4)?; // recorded, not run
+///     let graph = device.instantiate(B::end_capture(&stream)?)?;
+///
+///     B::upload(&stream, b"word", &from, 0)?;
+///     B::launch(&graph, &stream)?;
+///     let mut got = [0; 4];
+///     B::download(&stream, &to, 0, &mut got)?;
+///     Ok(got)
+/// }
+/// assert_eq!(&replay_a_copy(&Host::new())?, b"word");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 ///
 /// # Safety
 /// This crate writes pinned memory while other handles of it exist, and decides from what it reads there that the
@@ -58,18 +85,19 @@ pub unsafe trait Backend: Clone + Send + Sync + 'static {
     /// Lets the stream wait for the event. Inside a capture this forks and joins.
     fn wait_event(stream: &Self::Stream, event: &Self::Event) -> Result<()>;
 
-    /// Host to device; `src` may be reused on return. Refused while the stream captures.
+    /// Host to device, to byte `at` and those behind it; `src` may be reused on return. Refused while the stream
+    /// captures.
     fn upload(stream: &Self::Stream, src: &[u8], dst: &Self::Buffer, at: usize) -> Result<()>;
-    /// Device to host; waits. Refused while the stream captures.
+    /// Device to host, from byte `at` on, as many as `dst` has; waits. Refused while the stream captures.
     fn download(stream: &Self::Stream, src: &Self::Buffer, at: usize, dst: &mut [u8]) -> Result<()>;
-    /// Device to device. The ranges must not overlap.
+    /// Device to device: `bytes` bytes, from byte `src.1` on to byte `dst.1` on. The ranges must not overlap.
     fn copy(
         stream: &Self::Stream,
         src: (&Self::Buffer, usize),
         dst: (&Self::Buffer, usize),
         bytes: usize,
     ) -> Result<()>;
-    /// Zero bytes.
+    /// Makes `bytes` bytes zero, from byte `at` on.
     fn zero(stream: &Self::Stream, dst: &Self::Buffer, at: usize, bytes: usize) -> Result<()>;
 
     /// The head of a graph: the first `bytes` bytes of the slot's block.
@@ -81,8 +109,8 @@ pub unsafe trait Backend: Clone + Send + Sync + 'static {
     ) -> Result<()>;
     /// The head of a graph: pads one device-side input by the real row count in the block's header.
     fn pad_rows(stream: &Self::Stream, pad: PadRows<'_, Self>) -> Result<()>;
-    /// The tail of a graph: copies the sequence word at byte `from` of the block to byte `to` of pinned memory, where
-    /// the host reads it as an atomic `u32` to see that the graph is done.
+    /// The tail of a graph: copies the sequence word at byte `src.1` of the block to byte `dst.1` of pinned memory,
+    /// where the host reads it as an atomic `u32` to see that the graph is done.
     fn signal(stream: &Self::Stream, src: (&Self::Buffer, usize), dst: (&Self::Pinned, usize)) -> Result<()>;
 
     /// Waits until the word at byte `word.1` of pinned memory is `value`, which the tail of a graph on the stream will
@@ -98,9 +126,11 @@ pub unsafe trait Backend: Clone + Send + Sync + 'static {
     fn end_capture(stream: &Self::Stream) -> Result<Self::Captured>;
     /// Whether the stream records.
     fn is_capturing(stream: &Self::Stream) -> bool;
-    /// Names of the recorded operations, in order.
+    /// Names of the recorded operations, in order, the head's and the tail's included.
     fn operations(captured: &Self::Captured) -> Vec<String>;
-    /// How many operations this thread has issued on any stream of this device, executed or recorded.
+    /// How many operations this thread has issued on any stream of this device, executed or recorded. The audit of a
+    /// capture compares the warm-up's number with the length of [`operations`](Backend::operations), so whatever is
+    /// one entry there counts one here: that is how a launch on another stream is found.
     fn issued(&self) -> u64;
     /// Makes a capture executable.
     fn instantiate(&self, captured: Self::Captured) -> Result<Self::Graph>;
@@ -111,6 +141,21 @@ pub unsafe trait Backend: Clone + Send + Sync + 'static {
 }
 
 /// The arguments of [`Backend::pad_rows`]: fill rows `[real, rows)`, where `real` is read on the device.
+///
+/// ```
+/// use graph_core::{Backend, Pad, PadRows, Tensor};
+/// use graph_host::Host;
+///
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// let rows = Tensor::from_slice(&host, &stream, &[1.0_f32, 2.0, 9.0, 9.0], [4])?;
+/// let header = Tensor::from_slice(&host, &stream, &[2_u32], [1])?; // two of the four rows are real
+/// let (buffer, header) = (rows.view().buffer(), header.view().buffer());
+/// let pad = PadRows { buffer, offset: 0, row_bytes: 4, rows: 4, header, word: 0, pad: Pad::RepeatLast };
+/// Host::pad_rows(&stream, pad)?;
+/// assert_eq!(rows.to_vec(&stream)?, [1.0, 2.0, 2.0, 2.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct PadRows<'a, B: Backend> {
     /// The static buffer.

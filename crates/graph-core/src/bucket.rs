@@ -21,6 +21,18 @@ pub enum KeyInfo {
 }
 
 /// The key of a bucket.
+///
+/// ```
+/// use graph_core::{BatchedCudaGraphConfig, KeyInfo, NodeInputs, plan_captures};
+///
+/// // Two captures of one walk and size: the key info tells them apart.
+/// let decode = BatchedCudaGraphConfig::new("decode", NodeInputs::new(1)).capture_batch_sizes([8]);
+/// let guided = decode.clone().additional_key_info(KeyInfo::Bool(true));
+/// let plan = plan_captures("llama", &[Box::new(decode), Box::new(guided)], &[])?;
+/// assert_eq!(plan[0].key.to_string(), "(walk decode, bs 8, tokens 8)");
+/// assert_eq!(plan[1].key.to_string(), "(walk decode, bs 8, tokens 8, key true)");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BucketKey {
     /// The walk it was captured for.
@@ -46,6 +58,16 @@ impl fmt::Display for BucketKey {
 }
 
 /// Why a call ran eagerly, with its numbers.
+///
+/// ```
+/// use graph_core::{BucketTable, Dims, Miss};
+///
+/// let table = BucketTable::new([(Dims { bs: 4, tokens: 64 }, false)]);
+/// let miss = table.choose(Dims { bs: 2, tokens: 65 }).unwrap_err();
+/// assert_eq!(miss, Miss::TooManyTokens { tokens: 65, largest: 64 });
+/// assert_eq!(miss.to_string(), "65 tokens, the largest bucket holds 64");
+/// assert_eq!(miss.name(), "too_many_tokens"); // its counter in `RunnerStats::eager`
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Miss {
@@ -149,6 +171,15 @@ impl fmt::Display for Miss {
 }
 
 /// The position of a bucket in its executor.
+///
+/// ```
+/// use graph_core::{BucketTable, Dims};
+///
+/// let captured = [(4, 64), (1, 16)].map(|(bs, tokens)| Dims { bs, tokens });
+/// let table = BucketTable::new(captured.map(|dims| (dims, false)));
+/// let bucket = table.choose(Dims { bs: 1, tokens: 20 }).unwrap();
+/// assert_eq!(captured[bucket.index()].tokens, 64);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BucketIx(pub(crate) u32);
 
@@ -257,6 +288,9 @@ impl BucketTable {
     }
 
     /// The smallest (tokens, bs) that holds both, or why there is none.
+    ///
+    /// # Errors
+    /// A [`Miss`] with its numbers: nothing there, too many requests, too many tokens, or no bucket for both.
     #[inline]
     pub fn choose(&self, d: Dims) -> Result<BucketIx, Miss> {
         let (Some(t), Some(b)) = (self.by_tokens.rank(d.tokens), self.by_bs.rank(d.bs)) else {
@@ -276,6 +310,9 @@ impl BucketTable {
     }
 
     /// The smallest (bs, tokens) of a batched configuration that holds `bs` requests.
+    ///
+    /// # Errors
+    /// A [`Miss`]: no batched bucket, or none that is large enough.
     #[inline]
     pub fn choose_batched(&self, bs: usize) -> Result<BucketIx, Miss> {
         match self.batched.by_bs.rank(bs) {

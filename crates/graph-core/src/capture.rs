@@ -29,6 +29,18 @@ use crate::{
 };
 
 /// How captures are made.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+/// let options = CaptureOptions { slots: Some(2), strict: true, ..CaptureOptions::default() };
+/// let mut engine = Engine::builder(Host::new()).capture_options(options).build(&registry)?;
+/// let mut scale = engine.runners().take_one::<Scale>()?;
+///
+/// // The largest bucket holds four requests. In strict mode a fifth is an error, not an eager call.
+/// let error = scale.run(ScaleArgs { x: &[1.0; 5] }, &[1; 5]).expect_err("no bucket fits");
+/// assert!(matches!(error.kind(), ErrorKind::Strict { miss: Miss::TooManyRequests { .. }, .. }));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
     /// Copies of every node's static buffers; `None` for two where a resource of the node can plan ahead, one otherwise.
@@ -78,6 +90,18 @@ impl CaptureOptions {
 }
 
 /// What happened to one bucket.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+/// let mut lines = Vec::new();
+/// let builder = Engine::builder(Host::new()).progress(|p| {
+///     let what = p.failure.map_or("captured".to_string(), |why| why.to_string());
+///     lines.push(format!("{}/{} {} bs {}: {what}", p.done, p.total, p.owner, p.dims.bs));
+/// });
+/// builder.build(&registry)?;
+/// assert_eq!(lines[0], "1/3 toy.scale bs 4: captured"); // the largest comes first
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct CaptureProgress<'a> {
     /// `node.name`.
@@ -396,6 +420,21 @@ impl BucketCapture<'_> {
 }
 
 /// What is held in memory, by node (bytes).
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+/// let engine = Engine::builder(Host::new()).build(&registry)?;
+/// let ledger = engine.ledger();
+/// // The output of the largest bucket, on its own 256 bytes; the host-side input lies in the block, behind its header.
+/// assert_eq!((ledger.arena["toy"], ledger.blocks), (256, 16 + 4 * 4));
+/// assert_eq!(ledger.total(), 256 + 32);
+///
+/// // The same numbers, before anything is allocated, where a budget refuses them.
+/// let options = CaptureOptions { memory_budget: Some(100), ..CaptureOptions::default() };
+/// let error = Engine::builder(Host::new()).capture_options(options).build(&registry).unwrap_err();
+/// assert!(matches!(error.kind(), ErrorKind::OverBudget { needed, .. } if **needed == *ledger));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Static buffers of each node, once at the largest bucket for each slot.

@@ -13,6 +13,24 @@ use crate::{
 };
 
 /// How a forward runs.
+///
+/// ```
+#[doc = include_str!("doc/region.md")]
+/// static MODES: Mutex<Vec<Mode>> = Mutex::new(Vec::new());
+///
+/// fn forward(cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>) -> Result<()> {
+///     MODES.lock().unwrap().push(cx.mode());
+///     call.outputs.get::<f32, 1>("y")?.copy_from(cx.stream(), call.inputs.get("x")?)
+/// }
+/// let mut engine = Engine::builder(Host::new()).build(&registry)?; // one bucket, of two requests
+/// # let mut region = engine.runners().take_named::<HandWritten<Host>>("toy.region")?.remove(0);
+/// let x = Source::slice(&[1.0_f32, 2.0, 3.0]);
+/// # let two = Source::slice(&[1.0_f32, 2.0]);
+/// drop(region.run(NamedArgs(&[("x", two)]), &[1; 2])?); // a replay: the forward is not called
+/// drop(region.run(NamedArgs(&[("x", x)]), &[1; 3])?);
+/// assert_eq!(*MODES.lock().unwrap(), [Mode::WarmUp, Mode::WarmUp, Mode::Capture, Mode::Eager]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// At the exact shape of a call.
@@ -24,6 +42,24 @@ pub enum Mode {
 }
 
 /// The context of one forward.
+///
+/// ```
+#[doc = include_str!("doc/region.md")]
+/// fn forward(cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>) -> Result<()> {
+///     let (x, y) = (call.inputs.get::<f32, 1>("x")?, call.outputs.get::<f32, 1>("y")?);
+///     let sum = cx.scratch::<f32, 1>([1])?; // the only memory that a forward may ask for
+///     cx.stream().kernel("sum", (x,), (sum.view_mut(),), |(x,), (sum,)| sum[0] = x.iter().sum())?;
+///     cx.stream().kernel("share", (x, sum.view()), (y,), |(x, sum), (y,)| {
+///         y.iter_mut().zip(x).for_each(|(y, x)| *y = x / sum[0]);
+///     })
+/// }
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// # let mut region = engine.runners().take_named::<HandWritten<Host>>("toy.region")?.remove(0);
+/// let x = [("x", Source::slice(&[1.0_f32, 3.0]))];
+/// let y = region.run(NamedArgs(&x), &[1; 2])?.into_out().take::<f32, 1>("y")?;
+/// assert_eq!(y.to_vec(engine.stream())?, [0.25, 0.75]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Cx<'c, B: Backend> {
     pub(crate) device: &'c B,
     pub(crate) stream: &'c B::Stream,
@@ -75,11 +111,17 @@ impl<'c, B: Backend> Cx<'c, B> {
     }
 
     /// Shared state of the engine or of the node's resources, by its type.
+    ///
+    /// # Errors
+    /// [`NoResource`](ErrorKind::NoResource) where nobody added one.
     pub fn resource<T: Any + Send + Sync>(&self) -> Result<&'c T> {
         self.resources.get()
     }
 
     /// A planned input of a resource that the forward names in its `resources`.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) with the known ones, or [`WrongType`](ErrorKind::WrongType).
     pub fn planned<T: Element, const R: usize>(&self, resource: &str, name: &str) -> Result<In<'c, B, T, R>> {
         self.planned.get(resource, name)
     }
@@ -91,6 +133,10 @@ impl<'c, B: Backend> Cx<'c, B> {
 
     /// Temporary memory until the forward returns, with unspecified contents. A capture cuts it from a buffer that
     /// its warm-up has measured.
+    ///
+    /// # Errors
+    /// In a capture, [`OutOfBounds`](ErrorKind::OutOfBounds) beyond what the warm-up has asked for; otherwise what the
+    /// backend reports.
     pub fn scratch<T: Element, const R: usize>(&mut self, dims: [usize; R]) -> Result<Tensor<B, T, R>> {
         let at = self.workspace.reserve(bytes_of::<T>(&dims));
         match &self.workspace.planned {
@@ -136,6 +182,23 @@ impl<B: Backend> Workspace<B> {
 }
 
 /// State that the engine owns and forwards read, by type.
+///
+/// ```
+#[doc = include_str!("doc/region.md")]
+/// struct Factor(f32);
+///
+/// fn forward(cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>) -> Result<()> {
+///     let by = cx.resource::<Factor>()?.0; // an error where nobody added one
+///     let (x, y) = (call.inputs.get::<f32, 1>("x")?, call.outputs.get::<f32, 1>("y")?);
+///     cx.stream().kernel("scale", (x,), (y,), move |(x,), (y,)| y[0] = by * x[0])
+/// }
+/// let mut engine = Engine::builder(Host::new()).resource(Factor(3.0)).build(&registry)?;
+/// assert!(engine.stats()[0].failures.is_empty());
+///
+/// let without = Engine::builder(Host::new()).build(&registry)?;
+/// assert!(without.stats()[0].failures[0].to_string().contains("no resource of type"));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Resources(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
@@ -146,6 +209,9 @@ impl Resources {
     }
 
     /// The resource of a type.
+    ///
+    /// # Errors
+    /// [`NoResource`](ErrorKind::NoResource) where nobody added one.
     pub fn get<T: Any + Send + Sync>(&self) -> Result<&T> {
         self.0
             .get(&TypeId::of::<T>())

@@ -53,6 +53,20 @@ impl Elem {
 }
 
 /// A Rust type that can be the element of a tensor: `f32`, `f16`, `bf16`, `i32`, `i64`, `u32`, `u8`.
+///
+/// ```
+/// use graph_core::{Backend, Elem, Element, Result, Tensor};
+/// use graph_host::Host;
+///
+/// fn filled<B: Backend, T: Element>(device: &B, stream: &B::Stream, value: T) -> Result<Tensor<B, T, 1>> {
+///     Tensor::from_slice(device, stream, &[value; 4], [4])
+/// }
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// assert_eq!(filled(&host, &stream, 7_i32)?.to_vec(&stream)?, [7; 4]);
+/// assert_eq!(<u8 as Element>::ELEM, Elem::U8);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub trait Element: bytemuck::Pod + Default + Send + Sync + sealed::Sealed {
     /// The same, as data.
     const ELEM: Elem;

@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     collections::{BTreeSet, HashMap},
+    fmt,
     sync::Arc,
 };
 
@@ -20,6 +21,21 @@ use crate::{
 };
 
 /// Everything that may be said before the engine is built.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+/// let lists = BucketLists::from_json(r#"{"toy.scale": {"batch_sizes": [2, 8]}}"#)?;
+/// let mut captured = Vec::new();
+/// let builder = Engine::builder(Host::new()).bucket_lists(lists);
+/// builder.progress(|bucket| captured.push(bucket.dims.bs)).build(&registry)?;
+/// assert_eq!(captured, [8, 2]);
+///
+/// // A name that nothing has is an error, not a setting without effect.
+/// let wrong = Engine::builder(Host::new()).region_config("toy.scala", PiecewiseBatchedConfig::new(1));
+/// let error = wrong.build(&registry).expect_err("no such region");
+/// assert_eq!(error.to_string(), "region_config: there is no region `toy.scala`; known: toy.scale");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct EngineBuilder<'b, B: Backend> {
     device: B,
     options: Options,
@@ -245,6 +261,19 @@ fn on_this_backend<T>(started: Result<T>, skipped: &mut Vec<Error>) -> Result<Op
 }
 
 /// Everything that was built for a backend.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+/// let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let mut scale = engine.runners().take_one::<Scale>()?;
+///
+/// // Three requests run in the bucket of four; the fourth row is padding.
+/// let y = scale.run(ScaleArgs { x: &[1.0, 2.0, 3.0] }, &[1; 3])?.into_out().y;
+/// assert_eq!(y.to_vec(engine.stream())?, [3.0, 6.0, 9.0]);
+/// let bucket = engine.stats()[0].buckets[0];
+/// assert_eq!((bucket.replays, bucket.real_rows, bucket.padded_rows), (1, 3, 1));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Engine<B: Backend> {
     device: B,
     stream: B::Stream,
@@ -253,6 +282,13 @@ pub struct Engine<B: Backend> {
     ledger: Ledger,
     stats: Vec<Arc<Stats>>,
     skipped: Vec<Error>,
+}
+
+impl<B: Backend> fmt::Debug for Engine<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Engine");
+        debug.field("backend", &B::NAME).field("nodes", &self.nodes).finish_non_exhaustive()
+    }
 }
 
 impl<B: Backend> Engine<B> {
@@ -272,6 +308,9 @@ impl<B: Backend> Engine<B> {
     }
 
     /// A node by name.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) with the known ones.
     pub fn node(&mut self, name: &str) -> Result<&mut NodeRunner<B>> {
         let known = self.nodes.iter().map(|n| n.name()).collect::<Vec<_>>().join(", ");
         self.nodes.iter_mut().find(|n| n.name() == name).ok_or_else(|| {

@@ -30,6 +30,19 @@ impl Error {
 }
 
 /// Every way in which a call can fail, with the names and numbers that matter.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+#[doc = include_str!("doc/scaler.md")]
+/// let error = scale.run(ScaleArgs { x: &[1.0] }, &[1, 1]).expect_err("two requests, one row");
+/// match error.kind() {
+///     ErrorKind::WrongSize { input, got, want, .. } => {
+///         assert_eq!((*input, got.as_slice(), want.as_slice()), ("x", &[1][..], &[2][..]));
+///     }
+///     other => panic!("{other}"),
+/// }
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {

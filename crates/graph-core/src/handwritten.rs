@@ -21,6 +21,54 @@ type Lengths = SmallVec<[usize; 8]>;
 /// A region written against the traits: a schema, a configuration, `make_static_inputs` and `capture_fn`.
 ///
 /// Everything the derive does goes through the same traits; only the typed structs are missing.
+///
+/// ```
+/// use graph_core::*;
+/// use graph_host::Host;
+///
+/// static SCALE: Schema = Schema::new(
+///     "toy",
+///     "scale",
+///     "batched(seq_len = 1), batch_sizes = [1, 2, 4]",
+///     &[IoSchema::host("x", Elem::F32, 1, "[bs]")],
+///     &[IoSchema::device("y", Elem::F32, 1, "[bs]")],
+/// );
+/// static TABLE: HandWrittenTable<Host> = HandWrittenTable(|_| {
+///     let config = PiecewiseBatchedConfig::new(1).capture_batch_sizes([1, 2, 4]);
+///     let make_static_inputs = |shape: &Shape, statics: &mut Statics| {
+///         statics.input("x", [shape.bs]).output("y", [shape.bs]);
+///     };
+///     Ok(vec![HandWritten::<Host>::new(&SCALE, config, make_static_inputs, |cx, call| {
+///         let (x, y) = (call.inputs.get::<f32, 1>("x")?, call.outputs.get::<f32, 1>("y")?);
+///         cx.stream().kernel("scale", (x,), (y,), |(x,), (y,)| {
+///             y.iter_mut().zip(x).for_each(|(y, x)| *y = 3.0 * x);
+///         })
+///     })])
+/// });
+/// static ENTRY: RegionEntry = RegionEntry {
+///     schema: &SCALE,
+///     at: Location { krate: "toy", file: "lib.rs", line: 1 },
+///     on: &[On::hand_written(&TABLE)],
+/// };
+///
+/// let registry = Registry::from_entries(vec![&ENTRY], vec![], vec![])?;
+/// let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let mut scale = engine.runners().take_named::<HandWritten<Host>>("toy.scale")?.remove(0);
+///
+/// // Three requests run in the bucket of four; the fourth row is padding.
+/// let x = [("x", Source::slice(&[1.0_f32, 2.0, 3.0]))];
+/// let outcome = scale.run(NamedArgs(&x), &[1, 1, 1])?;
+/// assert_eq!(outcome.reason(), None);
+/// let y = outcome.into_out().take::<f32, 1>("y")?;
+/// assert_eq!(y.to_vec(engine.stream())?, [3.0, 6.0, 9.0]);
+/// drop(y); // while it lives, the slot's output is nobody's to write
+///
+/// // Five requests fit no bucket: the forward runs at the exact size, and says why.
+/// let x = [("x", Source::slice(&[1.0_f32; 5]))];
+/// let outcome = scale.run(NamedArgs(&x), &[1; 5])?;
+/// assert_eq!(outcome.reason(), Some(Miss::TooManyRequests { bs: 5, largest: 4 }));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct HandWritten<B: Backend> {
     schema: &'static Schema,
     config: Arc<dyn Fn() -> Box<dyn PiecewiseCudaGraphConfig> + Send + Sync>,
@@ -122,6 +170,8 @@ impl<B: Backend> RegionSpec for HandWritten<B> {
 }
 
 /// The model of a hand-written region: none; its closures own what they need.
+///
+/// See [`Node`](crate::Node) for an example.
 #[derive(Debug)]
 pub struct NoModel;
 
@@ -148,6 +198,21 @@ impl<B: Backend> Region for HandWritten<B> {
 
 /// The arguments of a hand-written region: one name and source per input, in declared order. A name that is unknown,
 /// missing, twice there or out of order is an error.
+///
+/// ```
+#[doc = include_str!("doc/region.md")]
+#[doc = include_str!("doc/copy.md")]
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// # let mut region = engine.runners().take_named::<HandWritten<Host>>("toy.region")?.remove(0);
+/// let args = [("x", Source::slice(&[1.0_f32, 2.0]))];
+/// let y = region.run(NamedArgs(&args), &[1, 1])?.into_out().take::<f32, 1>("y")?.to_vec(engine.stream())?;
+/// assert_eq!(y, [1.0, 2.0]);
+///
+/// let args = [("z", Source::slice(&[1.0_f32, 2.0]))];
+/// let error = region.run(NamedArgs(&args), &[1, 1]).expect_err("no such input");
+/// assert_eq!(error.to_string(), "toy.region: there is no input `z`; known: x");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct NamedArgs<'a, B: Backend>(pub &'a [(&'static str, Source<'a, B>)]);
 
 impl<B: Backend> Args<HandWritten<B>> for NamedArgs<'_, B> {

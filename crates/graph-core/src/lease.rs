@@ -1,13 +1,24 @@
 //! Slots, leases of slots, and holds on outputs.
 
-use std::{marker::PhantomData, sync::Arc, sync::atomic::AtomicBool, sync::atomic::Ordering};
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use crate::{Backend, arena::Place, bucket::BucketIx, tensor::MAX_RANK};
 
 /// State of a lease: the slot is taken, nothing is written.
+///
+/// See [`SlotLease`] for an example.
 #[derive(Debug)]
 pub struct Leased(());
 /// State of a lease: inputs and padding are in place.
+///
+/// See [`SlotLease`] for an example.
 #[derive(Debug)]
 pub struct Staged(());
 
@@ -49,6 +60,28 @@ impl<B: Backend> SlotPlaces<B> {
 /// The right to use one slot for one step, with the bucket that was chosen for it.
 ///
 /// It moves through its states, so a launch before staging does not compile. Dropped early, it gives everything back.
+///
+/// ```
+#[doc = include_str!("doc/node.md")]
+#[doc = include_str!("doc/square.md")]
+/// let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let stream = engine.stream().clone();
+/// let (whole, steps) = engine.node("toy")?.whole_and_steps();
+/// let walk = whole.walk("decode", None).expect("it is captured");
+/// let bucket = whole.select_bucket(walk, 3, 3).expect("a bucket of four");
+/// let lease = whole.lease_slot(bucket, 0)?;
+/// assert!(whole.lease_slot(bucket, 0).is_err(), "the slot is leased");
+///
+/// let (shape, padded) = (Shape::batched(3, 1), Dims { bs: 4, tokens: 4 });
+/// let rows = whole.step_rows(&lease, &[RequestId(1), RequestId(2), RequestId(3)])?;
+/// let cx = StepContext { slot: lease.slot(), rows: &rows, real_bs: 3, padded, captured: true };
+/// let step = steps.declare(|_| Ok(()))?.admit()?.plan(&cx)?;
+/// let staged = whole.stage(lease, &shape, &[("x", Source::slice(&[1.0_f32, 2.0, 3.0]))], &step)?;
+/// let y = whole.replay(staged, &shape)?.take::<f32, 1>("y")?;
+/// step.commit(&rows[3..]);
+/// assert_eq!(y.to_vec(&stream)?, [1.0, 4.0, 9.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[must_use = "a dropped lease gives the slot back"]
 pub struct SlotLease<B: Backend, S = Leased> {
     pub(crate) token: Token<B>,
@@ -83,6 +116,12 @@ impl<B: Backend> SlotLease<B> {
         let token =
             Token { executor, local: bucket, bucket, slot, places, staging: 0, outputs, leased: true };
         Ok(SlotLease { token, state: PhantomData })
+    }
+}
+
+impl<B: Backend, S> fmt::Debug for SlotLease<B, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SlotLease(bucket {}, slot {})", self.bucket().index(), self.slot())
     }
 }
 
@@ -232,6 +271,8 @@ impl<'r, B: Backend> Keep<'r, B> {
 }
 
 /// An output without its types.
+///
+/// See [`RegionSpec`](crate::RegionSpec) for an example.
 pub struct RawOut<'r, B: Backend> {
     pub(crate) keep: Keep<'r, B>,
     pub(crate) elem: crate::Elem,

@@ -1,6 +1,6 @@
 //! The life of a step of a node: declare, admit, lease, plan, stage, launch (or run eagerly), commit.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use crate::{
     Backend, BucketIx, Dims, ErrorKind, KeyInfo, Kwargs, Miss, NamedResults, Options, RequestId, Resources,
@@ -13,6 +13,22 @@ use crate::{
 };
 
 /// A bound node with its captured whole forwards and its resources.
+///
+/// ```
+#[doc = include_str!("doc/node.md")]
+#[doc = include_str!("doc/square.md")]
+/// let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let stream = engine.stream().clone();
+/// let node = engine.node("toy")?;
+/// let inputs = [("x", Source::slice(&[1.0_f32, 2.0, 3.0]))];
+/// let call = NodeCall { requests: &[], seq_lens: &[1; 3], inputs: &inputs, slot: 0 };
+/// let y = node.run("decode", &call)?.into_out().take::<f32, 1>("y")?.to_vec(&stream)?;
+/// assert_eq!(y, [1.0, 4.0, 9.0]);
+///
+/// node.set_eager(true); // the same numbers, one launch after the other
+/// assert_eq!(node.run("decode", &call)?.reason(), Some(Miss::Forced));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct NodeRunner<B: Backend> {
     parts: NodeParts<B>,
     device: B,
@@ -41,6 +57,23 @@ pub(crate) struct NodeParts<B: Backend> {
 }
 
 /// One step of a node: requests, their lengths, and inputs by name.
+///
+/// ```
+#[doc = include_str!("doc/node.md")]
+#[doc = include_str!("doc/square.md")]
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// # let node = engine.node("toy")?;
+/// let inputs = [("x", Source::slice(&[1.0_f32, 2.0]))];
+/// for step in 0..4 {
+///     // The slots in turn: 0, 1, 0, 1 where the node has two.
+///     let call = NodeCall { requests: &[], seq_lens: &[1, 1], inputs: &inputs, slot: step };
+///     assert_eq!(node.run("decode", &call)?.reason(), None);
+/// }
+/// // Three requests, two rows.
+/// let call = NodeCall { requests: &[], seq_lens: &[1, 1, 1], inputs: &inputs, slot: 0 };
+/// assert!(matches!(node.run("decode", &call).unwrap_err().kind(), ErrorKind::WrongSize { .. }));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct NodeCall<'c, B: Backend> {
     /// The requests, one per length; may be empty where the node has no resources.
     pub requests: &'c [RequestId],
@@ -53,6 +86,23 @@ pub struct NodeCall<'c, B: Backend> {
 }
 
 /// What a step returns.
+///
+/// ```
+#[doc = include_str!("doc/node.md")]
+#[doc = include_str!("doc/square.md")]
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// # let node = engine.node("toy")?;
+/// let inputs = [("x", Source::slice(&[1.0_f32; 5]))];
+/// let call = NodeCall { requests: &[], seq_lens: &[1; 5], inputs: &inputs, slot: 0 };
+/// match node.run("decode", &call)? {
+///     WholeOutcome::Replayed(_) => unreachable!("the largest bucket holds four"),
+///     WholeOutcome::Eager { mut out, reason } => {
+///         assert_eq!(reason, Miss::TooManyRequests { bs: 5, largest: 4 });
+///         assert_eq!(out.take::<f32, 1>("y")?.dims(), [5]);
+///     }
+/// }
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[must_use]
 pub enum WholeOutcome<'r, B: Backend> {
     /// A captured whole forward was replayed.
@@ -83,6 +133,22 @@ impl<'r, B: Backend> WholeOutcome<'r, B> {
     }
 }
 
+/// Which of the two it is, and why; the results are not shown.
+impl<B: Backend> fmt::Debug for WholeOutcome<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WholeOutcome::Replayed(_) => f.write_str("Replayed(..)"),
+            WholeOutcome::Eager { reason, .. } => write!(f, "Eager({reason})"),
+        }
+    }
+}
+
+impl<B: Backend> fmt::Debug for NodeRunner<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeRunner({}, {})", self.parts.name, B::NAME)
+    }
+}
+
 impl<B: Backend> NodeRunner<B> {
     pub(crate) fn new(parts: NodeParts<B>, device: B, stream: B::Stream, strict: bool) -> Self {
         NodeRunner { parts, device, stream, strict, eager_only: false, scratch: Scratch::default() }
@@ -100,6 +166,9 @@ impl<B: Backend> NodeRunner<B> {
 
     /// The same among the captures with this `additional_key_info` only. A walk that is captured with a key runs
     /// eagerly through the forward of that capture, too.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
     pub fn run_keyed(
         &mut self,
         walk: &str,
@@ -255,6 +324,9 @@ impl<B: Backend> NodeRunner<B> {
     }
 
     /// A request begins: every resource of the node learns of it.
+    ///
+    /// # Errors
+    /// As [`Steps::ingest`].
     pub fn ingest(&mut self, request: RequestId, info: &Options) -> Result<()> {
         self.parts.steps.ingest(request, info)
     }

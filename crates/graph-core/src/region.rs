@@ -11,12 +11,132 @@ use crate::{
 };
 
 /// A model: its weights, loaded once per engine and shared by every region and node that names it.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use graph_core::{LoadCx, Result, Submodule, Tensor};
+/// use graph_host::Host;
+///
+/// struct Linear {
+///     weight: Tensor<Host, f32, 2>,
+/// }
+///
+/// impl Submodule<Host> for Linear {
+///     fn load(cx: &LoadCx<'_, Host>) -> Result<Self> {
+///         let weight = [1.0, 0.0, 0.0, 1.0]; // from a file that `cx.options` names
+///         Ok(Linear { weight: Tensor::from_slice(cx.device, cx.stream, &weight, [2, 2])? })
+///     }
+/// }
+/// # use graph_core::{Backend, Options};
+/// # let (host, options) = (Host::new(), Options::default());
+/// # let cx = LoadCx { device: &host, stream: &host.stream()?, options: &options, node: "toy" };
+/// let model = Arc::new(Linear::load(&cx)?); // the engine does this once per node
+/// assert_eq!(model.weight.dims(), [2, 2]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub trait Submodule<B: Backend>: Sized + Send + Sync + 'static {
     /// Reads the weights and puts them on the device.
     fn load(cx: &LoadCx<'_, B>) -> Result<Self>;
 }
 
 /// What `#[derive(PiecewiseRegion)]` writes: declarations, sizes, and the typed structs. It can be written by hand.
+///
+/// By hand, for one input and one output:
+///
+/// ```
+/// use graph_core::*;
+/// use graph_host::Host;
+///
+/// # static SCHEMA: Schema = Schema::new(
+/// #     "toy",
+/// #     "double",
+/// #     "batched(seq_len = 1), batch_sizes = [4]",
+/// #     &[IoSchema::host("x", Elem::F32, 1, "[bs]")],
+/// #     &[IoSchema::device("y", Elem::F32, 1, "[bs]")],
+/// # );
+/// struct Double;
+///
+/// impl RegionSpec for Double {
+///     type Backend = Host;
+///     type Inputs<'a> = In<'a, Host, f32, 1>;
+///     type Outputs<'a> = Out<'a, Host, f32, 1>;
+///     type Results<'r> = OutTensor<'r, Host, f32, 1>;
+///     type InRows = [usize; 1];
+///     type OutRows = [usize; 1];
+///
+///     fn schema(&self) -> &'static Schema {
+///         &SCHEMA
+///     }
+///     fn config(&self) -> Box<dyn PiecewiseCudaGraphConfig> {
+///         Box::new(PiecewiseBatchedConfig::new(1).capture_batch_sizes([4]))
+///     }
+///     fn make_static_inputs(&self, shape: &Shape, statics: &mut Statics) {
+///         statics.input("x", [shape.bs]).output("y", [shape.bs]);
+///     }
+///     fn in_rows(&self, dims: Dims) -> [usize; 1] {
+///         [dims.bs]
+///     }
+///     fn out_rows(&self, dims: Dims) -> [usize; 1] {
+///         [dims.bs]
+///     }
+///     fn inputs<'a>(&self, views: &'a [AnyView<'a, Host>]) -> In<'a, Host, f32, 1> {
+///         views[0].typed().expect("as the schema says")
+///     }
+///     fn outputs<'a>(&self, views: &'a [AnyView<'a, Host>]) -> Out<'a, Host, f32, 1> {
+///         views[0].typed_mut().expect("as the schema says")
+///     }
+///     fn results<'r>(
+///         &self,
+///         take: &mut dyn FnMut(usize) -> Result<RawOut<'r, Host>>,
+///     ) -> Result<OutTensor<'r, Host, f32, 1>> {
+///         OutTensor::from_raw(take(0)?).map_err(|_| Error::plugin("`y` is f32 of rank 1"))
+///     }
+///     fn hold(y: OutTensor<'_, Host, f32, 1>) -> OutTensor<'static, Host, f32, 1> {
+///         y.hold()
+///     }
+/// }
+///
+/// // What a caller passes.
+/// struct DoubleArgs<'x>(&'x [f32]);
+///
+/// impl Args<Double> for DoubleArgs<'_> {
+///     type Sources<'a>
+///         = [Source<'a, Host>; 1]
+///     where
+///         Self: 'a;
+///     fn sources(&self) -> [Source<'_, Host>; 1] {
+///         [Source::slice(self.0)]
+///     }
+/// }
+/// # impl Region for Double {
+/// #     type Submodule = NoModel;
+/// #     fn instances(_: &std::sync::Arc<NoModel>) -> Vec<std::sync::Arc<Self>> {
+/// #         vec![std::sync::Arc::new(Double)]
+/// #     }
+/// #     fn forward(
+/// #         &self,
+/// #         cx: &mut Cx<'_, Host>,
+/// #         x: &In<'_, Host, f32, 1>,
+/// #         y: &Out<'_, Host, f32, 1>,
+/// #     ) -> Result<()> {
+/// #         cx.stream().kernel("double", (*x,), (*y,), |(x,), (y,)| {
+/// #             y.iter_mut().zip(x).for_each(|(y, x)| *y = 2.0 * x);
+/// #         })
+/// #     }
+/// # }
+/// # static ENTRY: RegionEntry = RegionEntry {
+/// #     schema: &SCHEMA,
+/// #     at: Location { krate: "toy", file: "lib.rs", line: 1 },
+/// #     on: &[On::region::<Double>()],
+/// # };
+/// # let registry = Registry::from_entries(vec![&ENTRY], vec![], vec![])?;
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// # let mut double = engine.runners().take_one::<Double>()?;
+/// let y = double.run(DoubleArgs(&[1.0, 2.0, 3.0]), &[1; 3])?.into_out();
+/// assert_eq!(y.to_vec(engine.stream())?, [2.0, 4.0, 6.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub trait RegionSpec: Sized + Send + Sync + 'static {
     /// The backend it runs on.
     type Backend: Backend;
@@ -55,6 +175,52 @@ pub trait RegionSpec: Sized + Send + Sync + 'static {
 }
 
 /// What the author writes.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use graph_core::*;
+/// use graph_host::Host;
+///
+/// #[derive(PiecewiseRegion)]
+/// #[region(node = "toy", name = "scale", batched(seq_len = 1), batch_sizes = [1, 2, 4], backend = Host)]
+/// #[input(x: f32 [bs], host, pad = zero)]
+/// #[output(y: f32 [bs])]
+/// struct Scale {
+///     by: f32,
+/// }
+///
+/// impl Submodule<Host> for Scale {
+///     fn load(_: &LoadCx<'_, Host>) -> Result<Self> {
+///         Ok(Scale { by: 3.0 })
+///     }
+/// }
+///
+/// impl Region for Scale {
+///     type Submodule = Self; // the struct is its own model
+///
+///     fn instances(model: &Arc<Self>) -> Vec<Arc<Self>> {
+///         vec![model.clone()]
+///     }
+///
+///     fn forward(&self, cx: &mut Cx<'_, Host>, x: &ScaleInputs<'_>, y: &ScaleOutputs<'_>) -> Result<()> {
+///         let by = self.by;
+///         cx.stream().kernel("scale", (x.x,), (y.y,), move |(x,), (y,)| {
+///             y.iter_mut().zip(x).for_each(|(y, x)| *y = x * by);
+///         })
+///     }
+/// }
+/// # static ON: [On; 1] = [On::region::<Scale>()];
+/// # let at = Location { krate: "toy", file: "lib.rs", line: 1 };
+/// # let entry: &'static RegionEntry =
+/// #     Box::leak(Box::new(RegionEntry { schema: Scale { by: 3.0 }.schema(), at, on: &ON }));
+/// # let registry = Registry::from_entries(vec![entry], vec![], vec![])?;
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let mut scale = engine.runners().take_one::<Scale>()?;
+/// let y = scale.run(ScaleArgs { x: &[1.0, 2.0] }, &[1, 1])?.into_out().y;
+/// assert_eq!(y.to_vec(engine.stream())?, [3.0, 6.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub trait Region: RegionSpec {
     /// The model that it is a part of; `Self` where the struct is the model.
     type Submodule: Submodule<Self::Backend>;
@@ -89,6 +255,19 @@ pub trait Region: RegionSpec {
 
 /// The arguments of region `R`: the derive writes a struct with one type parameter per input, so that a literal takes
 /// plain references.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+#[doc = include_str!("doc/scaler.md")]
+/// // Whatever the region, and whatever its arguments are made of.
+/// fn is_replayed<R: Region>(runner: &mut Runner<R>, args: impl Args<R>, lens: &[usize]) -> Result<bool> {
+///     Ok(runner.run(args, lens)?.reason().is_none())
+/// }
+/// assert!(is_replayed(&mut scale, ScaleArgs { x: &[1.0, 2.0] }, &[1; 2])?);
+/// let rows: Vec<f32> = vec![1.0; 5];
+/// assert!(!is_replayed(&mut scale, ScaleArgs { x: &rows }, &[1; 5])?, "the largest bucket holds four");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is not the argument struct of `{R}`")]
 pub trait Args<R: RegionSpec> {
     /// One source per input, in declared order.
@@ -108,6 +287,21 @@ pub trait Args<R: RegionSpec> {
 ///
 /// While it lives, nobody writes that memory. [`hold`](OutTensor::hold) gives up the borrow of the runner,
 /// [`detach`](OutTensor::detach) copies.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+#[doc = include_str!("doc/scaler.md")]
+/// let y = scale.run(ScaleArgs { x: &[1.0] }, &[1])?.into_out().y.hold();
+/// // It is ours, so the next replay on this slot is refused; the memory is as it was.
+/// let error = scale.run(ScaleArgs { x: &[2.0] }, &[1]).expect_err("`y` is held");
+/// assert!(matches!(error.kind(), ErrorKind::OutputHeld { output: "y", .. }));
+///
+/// let copy = y.detach(engine.device(), engine.stream())?;
+/// drop(y);
+/// drop(scale.run(ScaleArgs { x: &[2.0] }, &[1])?);
+/// assert_eq!(copy.to_vec(engine.stream())?, [3.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct OutTensor<'r, B: Backend, T, const R: usize> {
     keep: Keep<'r, B>,
     dims: [usize; R],
@@ -142,6 +336,9 @@ impl<'r, B: Backend, T: Element, const R: usize> OutTensor<'r, B, T, R> {
     }
 
     /// A copy in memory of its own.
+    ///
+    /// # Errors
+    /// What the backend reports.
     pub fn detach(&self, device: &B, stream: &B::Stream) -> Result<Tensor<B, T, R>> {
         let copy = Tensor::alloc(device, self.dims)?;
         copy.view_mut().copy_from(stream, self.view())?;
@@ -149,6 +346,9 @@ impl<'r, B: Backend, T: Element, const R: usize> OutTensor<'r, B, T, R> {
     }
 
     /// Copies it to the host; waits for the stream.
+    ///
+    /// # Errors
+    /// What the backend reports; a stream that captures refuses.
     pub fn to_vec(&self, stream: &B::Stream) -> Result<Vec<T>> {
         self.view().to_vec(stream)
     }
@@ -174,6 +374,19 @@ impl<B: Backend, T: Element, const R: usize> fmt::Debug for OutTensor<'_, B, T, 
 }
 
 /// What a call returns.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+#[doc = include_str!("doc/scaler.md")]
+/// match scale.run(ScaleArgs { x: &[1.0; 5] }, &[1; 5])? {
+///     Outcome::Replayed(_) => unreachable!("the largest bucket holds four"),
+///     Outcome::Eager { out, reason } => {
+///         assert_eq!(reason, Miss::TooManyRequests { bs: 5, largest: 4 });
+///         assert_eq!(out.y.to_vec(engine.stream())?, [3.0; 5]); // the same numbers
+///     }
+/// }
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[must_use]
 pub enum Outcome<'r, R: RegionSpec> {
     /// A captured graph was replayed.
@@ -208,6 +421,16 @@ impl<'r, R: RegionSpec> Outcome<'r, R> {
         match self {
             Outcome::Replayed(_) => None,
             Outcome::Eager { reason, .. } => Some(*reason),
+        }
+    }
+}
+
+/// Which of the two it is, and why; the results are not shown.
+impl<R: RegionSpec> fmt::Debug for Outcome<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Replayed(_) => f.write_str("Replayed(..)"),
+            Outcome::Eager { reason, .. } => write!(f, "Eager({reason})"),
         }
     }
 }

@@ -13,6 +13,20 @@ use crate::{
 };
 
 /// Where an entry was written.
+///
+/// ```
+/// use graph_core::{Location, RegionEntry, Registry, Schema};
+///
+/// static SCHEMA: Schema = Schema::new("llama", "mlp", "", &[], &[]);
+/// const fn mlp(line: u32) -> RegionEntry {
+///     // The derive and `register_node!` fill in `env!("CARGO_PKG_NAME")`, `file!()` and `line!()`.
+///     RegionEntry { schema: &SCHEMA, at: Location { krate: "plugin", file: "src/mlp.rs", line }, on: &[] }
+/// }
+/// static ONE: RegionEntry = mlp(10);
+/// static TWO: RegionEntry = mlp(20);
+/// let error = Registry::from_entries(vec![&ONE, &TWO], vec![], vec![]).unwrap_err();
+/// assert!(error.to_string().contains("plugin src/mlp.rs:10 and plugin src/mlp.rs:20"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The crate.
@@ -30,6 +44,19 @@ impl fmt::Display for Location {
 }
 
 /// One backend of an entry.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+/// // A region of two backends has two of these: `On::region::<Scale<Host>>()` and `On::region::<Scale<Cuda>>()`.
+/// static SCALE_ON: [On; 1] = [On::region::<Scale>()];
+/// assert_eq!(SCALE_ON[0].backend(), Host::NAME);
+///
+/// // An engine says which entries its backend has not.
+/// let nowhere: &'static RegionEntry = Box::leak(Box::new(RegionEntry { on: &[], ..*entry }));
+/// let engine = Engine::builder(Host::new()).build(&Registry::from_entries(vec![nowhere], vec![], vec![])?)?;
+/// assert!(matches!(engine.skipped()[0].kind(), ErrorKind::NotOnBackend { backend: "host", .. }));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct On {
     backend: &'static str,
@@ -72,6 +99,8 @@ struct RegionTable<B: Backend> {
 }
 
 /// A function that makes the instances of a hand-written region.
+///
+/// See [`HandWritten`] for an example.
 pub struct HandWrittenTable<B: Backend>(pub fn(&mut Loader<'_, B>) -> Result<Vec<HandWritten<B>>>);
 
 struct NodeTable<B: Backend> {
@@ -100,6 +129,18 @@ impl<B: Backend, N: Node<B>> NodeTableOf<B, N> {
 }
 
 /// A registered region.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+/// // What an engine lists before it builds anything.
+/// for region in registry.regions() {
+///     let input = &region.schema.inputs[0];
+///     let (name, at) = (region.schema.full_name(), region.at);
+///     let line = format!("{name} at {at}: {} is {} {}", input.name, input.elem.name(), input.dims);
+///     assert_eq!(line, "toy.scale at toy lib.rs:1: x is f32 [bs]");
+/// }
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct RegionEntry {
     /// Its declarations.
@@ -112,6 +153,17 @@ pub struct RegionEntry {
 inventory::collect!(RegionEntry);
 
 /// A registered node.
+///
+/// ```
+#[doc = include_str!("doc/node.md")]
+#[doc = include_str!("doc/square.md")]
+/// let toy = registry.node("toy")?;
+/// assert_eq!((toy.forwards[0].walks, toy.on[0].backend()), (&["decode", "prefill"][..], "host"));
+///
+/// let error = registry.node("llama").unwrap_err();
+/// assert!(error.to_string().contains("link its plugin, for example `use llama_plugin as _;`"));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct NodeEntry {
     /// Its name.
@@ -126,6 +178,18 @@ pub struct NodeEntry {
 inventory::collect!(NodeEntry);
 
 /// A backend that a region's own crate does not know, named by whoever knows both.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+/// // Somebody else's region, registered without a backend that we know.
+/// let theirs: &'static RegionEntry = Box::leak(Box::new(RegionEntry { on: &[], ..*entry }));
+/// static OURS: RegionOn = RegionOn { region: ("toy", "scale"), on: On::region::<Scale>() };
+///
+/// let registry = Registry::from_entries(vec![theirs], vec![], vec![&OURS])?;
+/// let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// assert!(engine.skipped().is_empty() && engine.runners().take_one::<Scale>().is_ok());
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct RegionOn {
     /// `(node, name)` of the region.
@@ -136,6 +200,23 @@ pub struct RegionOn {
 inventory::collect!(RegionOn);
 
 /// All entries, sorted by name: the order in which they were linked never matters (invariant 12).
+///
+/// ```
+/// use graph_core::{Location, RegionEntry, Registry, Schema};
+///
+/// static MLP: Schema = Schema::new("llama", "mlp", "", &[], &[]);
+/// static EMBED: Schema = Schema::new("llama", "embed", "", &[], &[]);
+/// const AT: Location = Location { krate: "plugin", file: "lib.rs", line: 1 };
+/// static ENTRIES: [RegionEntry; 2] = [
+///     RegionEntry { schema: &MLP, at: AT, on: &[] },
+///     RegionEntry { schema: &EMBED, at: AT, on: &[] },
+/// ];
+/// // A test names its entries; a program has `Registry::collect()`, which finds all that were linked.
+/// let registry = Registry::from_entries(ENTRIES.iter().collect(), vec![], vec![])?;
+/// let names: Vec<_> = registry.regions().iter().map(|e| e.schema.full_name()).collect();
+/// assert_eq!(names, ["llama.embed", "llama.mlp"]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Registry {
     regions: Vec<&'static RegionEntry>,
@@ -145,6 +226,9 @@ pub struct Registry {
 
 impl Registry {
     /// Everything that was linked into this binary.
+    ///
+    /// # Errors
+    /// As [`from_entries`](Self::from_entries).
     pub fn collect() -> Result<Registry> {
         Self::from_entries(
             inventory::iter::<RegionEntry>.into_iter().collect(),
@@ -154,6 +238,9 @@ impl Registry {
     }
 
     /// The given entries: sorted, and two of one name refused with both locations.
+    ///
+    /// # Errors
+    /// [`Duplicate`](ErrorKind::Duplicate) with the name and both locations.
     pub fn from_entries(
         mut regions: Vec<&'static RegionEntry>,
         mut nodes: Vec<&'static NodeEntry>,
@@ -257,7 +344,7 @@ fn not_on<B: Backend>(
 
 /// Once per plugin crate, at its root: the backends that its generic regions and nodes are registered for.
 ///
-/// ```
+/// ```standalone_crate
 /// # use std::{marker::PhantomData, sync::Arc};
 /// # use graph_core::{Backend, Cx, LoadCx, PiecewiseRegion, Region, Registry, Result, Submodule};
 /// // With a second one: `backends!(graph_host::Host, #[cfg(feature = "cuda")] graph_cuda::Cuda)`.
@@ -308,7 +395,7 @@ macro_rules! backends {
 
 /// Registers a node: its name, its type, its named forwards, and, for a type that is not generic, its backend.
 ///
-/// ```
+/// ```standalone_crate
 /// # use std::{marker::PhantomData, sync::Arc};
 /// # use graph_core::{Backend, BindCx, CallInputs, Cx, Forward, Node, NoModel, Registry, Result, Schema, Shape, Statics};
 /// use graph_host::Host;

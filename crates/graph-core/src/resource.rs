@@ -16,6 +16,63 @@ use crate::{
 /// call of its own and is padded by a declared policy like any input.
 ///
 /// The roles are those of mstar's resources.
+///
+/// A resource without planned inputs: tokens that all requests together may still take.
+///
+/// ```
+/// use graph_core::*;
+/// use graph_host::Host;
+///
+/// struct Quota {
+///     left: usize,
+/// }
+///
+/// fn tokens(step: &ResourceStep<'_>) -> usize {
+///     step.segments.iter().map(|s| s.span.len()).sum()
+/// }
+///
+/// impl Resource<Host> for Quota {
+///     fn name(&self) -> &'static str {
+///         "quota"
+///     }
+///     fn ingest(&mut self, _: RequestId, _: &Options) -> Result<()> {
+///         Ok(())
+///     }
+///     fn remove(&mut self, _: RequestId) {}
+///
+///     fn admit(&mut self, step: &ResourceStep<'_>) -> Result<AdmitOutcome> {
+///         if tokens(step) > self.left {
+///             return Ok(AdmitOutcome::NotReady { request: step.segments[0].request });
+///         }
+///         self.left -= tokens(step);
+///         Ok(AdmitOutcome::Admitted)
+///     }
+///     fn plan(&mut self, _: &ResourceStep<'_>, _: &StepContext<'_>, _: Dependencies<'_, Host>) -> Result<()> {
+///         Ok(())
+///     }
+///     fn planned(&self, _slot: usize, _input: usize) -> Source<'_, Host> {
+///         unreachable!("`inputs` lists none")
+///     }
+///     fn commit(&mut self, _: &ResourceStep<'_>) {}
+///     fn rollback(&mut self, step: &ResourceStep<'_>) {
+///         self.left += tokens(step);
+///     }
+/// }
+///
+/// let mut steps = Steps::<Host>::new("toy", vec![Box::new(Quota { left: 4 })])?;
+/// steps.ingest(RequestId(1), &Options::default())?;
+/// let mut declare = |tokens| {
+///     let step = steps.declare(|step| {
+///         step.resource("quota").segment(RequestId(1), Label::MAIN, tokens);
+///         Ok(())
+///     })?;
+///     step.admit().map(drop) // a step that is dropped before its commit is rolled back
+/// };
+/// declare(3)?;
+/// declare(3)?;
+/// assert!(matches!(declare(5).unwrap_err().kind(), ErrorKind::Refused { resource: "quota", .. }));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub trait Resource<B: Backend>: Any + Send {
     /// The name that steps use.
     fn name(&self) -> &'static str;
@@ -101,6 +158,20 @@ pub trait Resource<B: Backend>: Any + Send {
 }
 
 /// One resource's part of a declared step.
+///
+/// ```
+#[doc = include_str!("doc/budget.md")]
+/// // A test of a resource by itself; `Budget` counts the tokens of each request.
+/// let mut budget = Budget { most: 4, ..Budget::default() };
+/// budget.ingest(RequestId(1), &Options::default())?;
+/// let segments = [Segment { request: RequestId(1), label: Label::MAIN, span: 0..3 }];
+/// let step = ResourceStep { segments: &segments };
+/// assert_eq!(budget.admit(&step)?, AdmitOutcome::Admitted);
+/// assert!(matches!(budget.admit(&step)?, AdmitOutcome::TooLong { tokens: 6, most: 4, .. }));
+/// budget.rollback(&step);
+/// assert_eq!(budget.len[&RequestId(1)], 0);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ResourceStep<'s> {
     /// The segments that touch it, in row order.
@@ -108,6 +179,53 @@ pub struct ResourceStep<'s> {
 }
 
 /// The resources that one depends on, while it plans.
+///
+/// ```
+#[doc = include_str!("doc/budget.md")]
+/// #[derive(Default)]
+/// struct Longest(usize);
+///
+/// impl Resource<Host> for Longest {
+///     # fn name(&self) -> &'static str {
+///     #     "longest"
+///     # }
+///     # fn ingest(&mut self, _: RequestId, _: &Options) -> Result<()> {
+///     #     Ok(())
+///     # }
+///     # fn remove(&mut self, _: RequestId) {}
+///     # fn admit(&mut self, _: &ResourceStep<'_>) -> Result<AdmitOutcome> {
+///     #     Ok(AdmitOutcome::Admitted)
+///     # }
+///     # fn planned(&self, _: usize, _: usize) -> Source<'_, Host> {
+///     #     unreachable!("`inputs` lists none")
+///     # }
+///     # fn commit(&mut self, _: &ResourceStep<'_>) {}
+///     # fn rollback(&mut self, _: &ResourceStep<'_>) {}
+///     fn depends_on(&self) -> &'static [&'static str] {
+///         &["budget"]
+///     }
+///     fn plan(&mut self, _: &ResourceStep<'_>, _: &StepContext<'_>, on: Dependencies<'_, Host>) -> Result<()> {
+///         let budget = on.get::<Budget>()?; // admitted and planned before this one
+///         self.0 = budget.len.values().copied().max().unwrap_or(0);
+///         Ok(())
+///     }
+///     // (the other roles)
+/// }
+/// # let budget = Budget { most: 4, ..Budget::default() };
+/// let mut steps = Steps::<Host>::new("toy", vec![Box::new(Longest::default()), Box::new(budget)])?;
+/// # steps.ingest(RequestId(1), &Options::default())?;
+/// # let step = steps.declare(|step| {
+/// #     step.resource("longest").segment(RequestId(1), Label::MAIN, 3);
+/// #     step.resource("budget").segment(RequestId(1), Label::MAIN, 3);
+/// #     Ok(())
+/// # })?;
+/// # let rows = [Row::Request(RequestId(1))];
+/// # let padded = Dims { bs: 1, tokens: 3 };
+/// # let cx = StepContext { slot: 0, rows: &rows, real_bs: 1, padded, captured: false };
+/// step.admit()?.plan(&cx)?.commit(&[]); // a step of three tokens of one request
+/// assert_eq!(steps.get::<Longest>().unwrap().0, 3);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Dependencies<'d, B: Backend> {
     pub(crate) owner: &'static str,
     pub(crate) names: &'static [&'static str],
@@ -135,6 +253,26 @@ impl<'d, B: Backend> Dependencies<'d, B> {
 }
 
 /// Where a step runs.
+///
+/// ```
+#[doc = include_str!("doc/budget.md")]
+/// // `Budget` plans the length of each request.
+/// let mut steps = Steps::<Host>::new("toy", vec![Box::new(Budget { most: 4, ..Budget::default() })])?;
+/// steps.ingest(RequestId(1), &Options::default())?;
+/// let step = steps.declare(|step| {
+///     step.resource("budget").segment(RequestId(1), Label::MAIN, 3);
+///     Ok(())
+/// })?;
+/// // One request in a bucket of two, on slot 1.
+/// let rows = [Row::Request(RequestId(1)), Row::Padding { slot: 1, row: 1 }];
+/// let padded = Dims { bs: 2, tokens: 8 };
+/// let cx = StepContext { slot: 1, rows: &rows, real_bs: 1, padded, captured: true };
+/// let mut step = step.admit()?.plan(&cx)?;
+/// let budget = step.inside().get::<Budget>().unwrap();
+/// assert_eq!(budget.planned(1, 0).values::<i32>(), Some(&[3][..])); // the padding row is staging's to write
+/// step.commit(&rows[1..]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct StepContext<'s> {
     /// The slot that was leased for it.
@@ -150,6 +288,21 @@ pub struct StepContext<'s> {
 }
 
 /// What [`Resource::admit`] says.
+///
+/// ```
+#[doc = include_str!("doc/budget.md")]
+/// let mut steps = Steps::<Host>::new("toy", vec![Box::new(Budget { most: 4, ..Budget::default() })])?;
+/// steps.ingest(RequestId(1), &Options::default())?;
+/// let step = steps.declare(|step| {
+///     step.resource("budget").segment(RequestId(1), Label::MAIN, 5);
+///     Ok(())
+/// })?;
+/// let error = step.admit().expect_err("a stream has four tokens at the most");
+/// let ErrorKind::Refused { outcome, .. } = error.kind() else { panic!("{error}") };
+/// assert!(matches!(outcome, AdmitOutcome::TooLong { tokens: 5, most: 4, .. }), "it will never fit: reject it");
+/// assert_eq!(outcome.to_string(), "request 1 (main) would have 5 tokens, at most 4");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AdmitOutcome {
@@ -201,6 +354,21 @@ impl std::fmt::Display for AdmitOutcome {
 ///
 /// Claims grow while they are open. After [`allocate`](GraphBuffers::allocate) a larger claim is an error: the graphs
 /// own the addresses.
+///
+/// ```
+/// use graph_core::GraphBuffers;
+/// use graph_host::Host;
+///
+/// let host = Host::new();
+/// let mut buffers = GraphBuffers::<Host>::new("attention");
+/// buffers.claim::<f32>("workspace", 64)?; // for one shape,
+/// buffers.claim::<f32>("workspace", 16)?; // and for a smaller one
+/// buffers.allocate(&host, 2)?; // one per slot
+/// assert_eq!(buffers.get::<f32, 2>("workspace", 1, [4, 16])?.dims(), [4, 16]);
+/// assert_eq!(buffers.bytes(), 2 * 64 * 4);
+/// assert!(buffers.claim::<f32>("workspace", 65).is_err(), "graphs have recorded the address");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct GraphBuffers<B: Backend> {
     owner: &'static str,
     claims: Vec<(&'static str, usize)>,
@@ -215,6 +383,9 @@ impl<B: Backend> GraphBuffers<B> {
     }
 
     /// At least `len` elements under a name.
+    ///
+    /// # Errors
+    /// [`ClaimsClosed`](ErrorKind::ClaimsClosed) for more than was claimed before the allocation.
     pub fn claim<T: Element>(&mut self, name: &'static str, len: usize) -> Result<()> {
         let bytes = bytes_of::<T>(&[len]);
         let claimed = self.claims.iter_mut().find(|c| c.0 == name);
@@ -236,6 +407,9 @@ impl<B: Backend> GraphBuffers<B> {
     }
 
     /// Closes the claims and allocates one copy per slot.
+    ///
+    /// # Errors
+    /// What the backend reports.
     pub fn allocate(&mut self, device: &B, slots: usize) -> Result<()> {
         let slot = |_| self.claims.iter().map(|(_, bytes)| device.alloc(*bytes)).collect();
         self.slots = Some((0..slots).map(slot).collect::<Result<_>>()?);

@@ -1,6 +1,6 @@
 //! The typed face of the executor: one region, run by the eager code around it.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use smallvec::SmallVec;
 
@@ -22,6 +22,20 @@ use crate::{
 };
 
 /// Runs one instance of a region: replays a bucket that holds the call, or runs the forward eagerly.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+#[doc = include_str!("doc/scaler.md")]
+/// let call = Dims { bs: 3, tokens: 3 };
+/// assert_eq!(scale.bucket_for(call), Ok(Dims { bs: 4, tokens: 4 }));
+/// let y = scale.run(ScaleArgs { x: &[1.0, 2.0, 3.0] }, &[1; 3])?.into_out().y;
+/// assert_eq!(y.to_vec(engine.stream())?, [3.0, 6.0, 9.0]);
+/// drop(y); // while it lives, a second `run` does not compile
+///
+/// assert_eq!(scale.static_input("x", call)?[12..], [0; 4], "the fourth row is padding, of zeros");
+/// assert_eq!(scale.stats().buckets[0].padded_rows, 1);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Runner<R: Region> {
     region: Arc<R>,
     config: Box<dyn PiecewiseCudaGraphConfig>,
@@ -33,6 +47,12 @@ pub struct Runner<R: Region> {
     eager_only: bool,
     /// Storage that steps use again.
     rows: Vec<Row>,
+}
+
+impl<R: Region> fmt::Debug for Runner<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Runner({}, {})", self.executor.owner, R::Backend::NAME)
+    }
 }
 
 impl<R: Region> Runner<R> {
@@ -227,12 +247,18 @@ impl<R: Region> Runner<R> {
     }
 
     /// The size of the bucket that a call of this size runs in.
+    ///
+    /// # Errors
+    /// A [`Miss`] with its numbers.
     pub fn bucket_for(&self, real: Dims) -> Result<Dims, Miss> {
         let bucket = self.table.choose(real)?;
         Ok(self.executor.buckets[bucket.index()].layout.dims)
     }
 
     /// Whose each row of a call in `bucket` is: the requests, then padding of the slot that the next call uses.
+    ///
+    /// # Errors
+    /// [`BeyondBucket`](ErrorKind::BeyondBucket) for more requests than the bucket has rows.
     pub fn step_rows(&self, bucket: Dims, requests: &[RequestId]) -> Result<Vec<Row>> {
         let (owner, slot) = (&self.executor.owner, self.slot % self.executor.slots.len());
         let mut rows = Vec::new();
@@ -242,6 +268,10 @@ impl<R: Region> Runner<R> {
 
     /// The bytes of a static input, padding included, as a call of this size would find them now: what the last replay
     /// in that bucket and slot read, unless another bucket was staged since. Waits for the stream.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) with the known inputs; [`Strict`](ErrorKind::Strict) with the [`Miss`] where
+    /// no bucket holds a call of this size; what the backend reports.
     pub fn static_input(&self, name: &str, real: Dims) -> Result<Vec<u8>> {
         let owner = || self.executor.owner.clone();
         let bucket = self.table.choose(real).map_err(|miss| ErrorKind::Strict { owner: owner(), miss })?;

@@ -8,6 +8,17 @@ use std::{
 use crate::{Backend, ErrorKind, Region, Result, Runner};
 
 /// The runners of an engine, by the type of their region, until a node takes them.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+/// let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let scale: Runner<Scale> = engine.runners().take_one()?;
+/// assert_eq!(scale.region().schema().full_name(), "toy.scale");
+///
+/// let error = engine.runners().take_one::<Scale>().expect_err("a runner has one owner");
+/// assert!(error.to_string().contains("taken already"));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Runners<B: Backend> {
     all: Vec<(String, TypeId, Box<dyn Any + Send>)>,
     backend: PhantomData<B>,
@@ -23,16 +34,25 @@ impl<B: Backend> Runners<B> {
     }
 
     /// One runner per instance, in order. Taken: the eager code owns them, as fields that it can borrow apart.
+    ///
+    /// # Errors
+    /// [`NoRunner`](ErrorKind::NoRunner), which says why: not on this backend, no instance, or taken already.
     pub fn take<R: Region<Backend = B>>(&mut self) -> Result<Vec<Runner<R>>> {
         self.take_where::<R>(|_| true, type_name::<R>())
     }
 
     /// The same for a hand-written region, whose type says nothing: by `node.name`.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
     pub fn take_named<R: Region<Backend = B>>(&mut self, name: &str) -> Result<Vec<Runner<R>>> {
         self.take_where::<R>(|n| n == name, name)
     }
 
     /// The only runner of a region.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take), and where there is more than one, which stay here.
     pub fn take_one<R: Region<Backend = B>>(&mut self) -> Result<Runner<R>> {
         let mut runners = self.take::<R>()?;
         match (runners.pop(), runners.len()) {

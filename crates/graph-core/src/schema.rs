@@ -22,6 +22,20 @@ pub enum Pad {
 }
 
 /// The value of [`Pad::Value`]: an element and its bytes.
+///
+/// ```
+/// use graph_core::Pad;
+///
+/// // What a backend's `pad_rows` does with it.
+/// fn fill(padding: &mut [u8], pad: Pad) {
+///     if let Pad::Value(value) = pad {
+///         padding.chunks_exact_mut(value.elem().bytes()).for_each(|e| e.copy_from_slice(value.bytes()));
+///     }
+/// }
+/// let mut padding = [0; 8];
+/// fill(&mut padding, Pad::i32(-1));
+/// assert_eq!(padding, [0xff; 8]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PadValue {
     elem: Elem,
@@ -80,6 +94,19 @@ impl std::fmt::Display for Pad {
 }
 
 /// Where the rows of an input come from.
+///
+/// ```
+#[doc = include_str!("doc/region.md")]
+#[doc = include_str!("doc/copy.md")]
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// # let mut region = engine.runners().take_named::<HandWritten<Host>>("toy.region")?.remove(0);
+/// # let x = Tensor::from_slice(engine.device(), engine.stream(), &[1.0_f32], [1])?;
+/// assert_eq!(region.region().schema().inputs[0].side, Side::Host);
+/// let args = [("x", Source::from(x.view()))];
+/// let error = region.run(NamedArgs(&args), &[1]).expect_err("the host cannot read it");
+/// assert!(matches!(error.kind(), ErrorKind::HostInputOnDevice { input: "x", .. }));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Slices of the host, packed into the slot's block and uploaded with one copy.
@@ -198,6 +225,59 @@ impl Schema {
 }
 
 /// A static buffer that regions of one node share by name: `h[self.layer]` is index `layer` of wire `h`, modulo two.
+///
+/// Two layers, joined: layer 0 reads `h[0]` and writes `h[1]`, layer 1 reads `h[1]` and writes `h[2]`, which is `h[0]`
+/// again.
+/// With the derive it is `#[input(h: f32 [bs], wire = h[self.layer])]` and
+/// `#[output(h: f32 [bs], wire = h[self.layer + 1])]`.
+///
+/// ```
+/// use graph_core::*;
+/// use graph_host::Host;
+///
+/// # static LAYER: Schema = Schema::new(
+/// #     "toy",
+/// #     "layer",
+/// #     "batched(seq_len = 1), batch_sizes = [4]",
+/// #     &[IoSchema::device("h", Elem::F32, 1, "[bs]")],
+/// #     &[IoSchema::device("h", Elem::F32, 1, "[bs]")],
+/// # );
+/// fn layer(index: usize) -> HandWritten<Host> {
+///     let wire = |index| Wire { name: "h", index };
+///     HandWritten::new(
+///         &LAYER,
+///         PiecewiseBatchedConfig::new(1).capture_batch_sizes([4]),
+///         move |shape: &Shape, statics: &mut Statics| {
+///             statics.wired_input("h", [shape.bs], wire(index)).wired_output("h", [shape.bs], wire(index + 1));
+///         },
+///         |cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>| {
+///             let (x, y) = (call.inputs.get::<f32, 1>("h")?, call.outputs.get::<f32, 1>("h")?);
+///             cx.stream().kernel("layer", (x,), (y,), |(x,), (y,)| {
+///                 y.iter_mut().zip(x).for_each(|(y, x)| *y = 10.0 * x);
+///             })
+///         },
+///     )
+/// }
+/// # static TABLE: HandWrittenTable<Host> = HandWrittenTable(|_| Ok(vec![layer(0), layer(1)]));
+/// # static ENTRY: RegionEntry = RegionEntry {
+/// #     schema: &LAYER,
+/// #     at: Location { krate: "toy", file: "lib.rs", line: 1 },
+/// #     on: &[On::hand_written(&TABLE)],
+/// # };
+/// # let registry = Registry::from_entries(vec![&ENTRY], vec![], vec![])?;
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// # let (host, stream) = (engine.device().clone(), engine.stream().clone());
+/// let mut layers = engine.runners().take_named::<HandWritten<Host>>("toy.layer")?;
+/// let [first, second] = &mut layers[..] else { panic!("two layers") };
+///
+/// let issued = host.issued();
+/// let x = [("h", Source::slice(&[1.0_f32, 2.0, 3.0]))];
+/// let h = first.run(NamedArgs(&x), &[1; 3])?.into_out().take::<f32, 1>("h")?;
+/// let y = second.run(NamedArgs(&[("h", Source::device(&h))]), &[1; 3])?.into_out().take::<f32, 1>("h")?;
+/// assert_eq!(host.issued() - issued, 3, "an upload of `x` and two launches: nothing is copied between them");
+/// assert_eq!(y.to_vec(&stream)?, [100.0, 200.0, 300.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wire {
     /// Its name within the node.

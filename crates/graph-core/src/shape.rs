@@ -3,6 +3,15 @@
 use crate::{ErrorKind, Result};
 
 /// The two sizes that a dimension expression may name besides `self`.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+/// // What the declaration `x: f32 [bs]` comes to, for a call and for the bucket that it runs in.
+/// let scale = Scale { by: 3.0 };
+/// assert_eq!(scale.in_rows(Dims { bs: 3, tokens: 3 }).as_ref(), [3]);
+/// assert_eq!(scale.in_rows(Shape::batched(4, 1).dims()).as_ref(), [4]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Dims {
     /// Requests.
@@ -38,6 +47,9 @@ impl Shape {
     }
 
     /// `total` tokens shared out over `bs` requests by [`distribute_tokens`].
+    ///
+    /// # Errors
+    /// [`EmptyBatch`](ErrorKind::EmptyBatch) for no request.
     pub fn packed(total: usize, bs: usize) -> Result<Self> {
         Ok(Shape { bs, seq_lens: distribute_tokens(total, bs)?, total_tokens: total })
     }

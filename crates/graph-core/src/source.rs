@@ -9,6 +9,24 @@ use crate::{
 };
 
 /// The rows of one input, with their types as data.
+///
+/// ```
+/// use graph_core::{Backend, HostTensor, Source, Tensor};
+/// use graph_host::Host;
+///
+/// let host = Host::new();
+/// let x = Tensor::from_slice(&host, &host.stream()?, &[1.0_f32, 2.0], [2])?;
+/// let ids = HostTensor::new(&[1, 2, 3, 4, 5, 6], [3, 2])?;
+/// let sources: [Source<'_, Host>; 3] = [
+///     Source::slice(&[1.0_f32, 2.0]), // host data of rank 1
+///     Source::host(&ids),             // host data of any rank
+///     Source::from(x.view()),         // device memory
+/// ];
+/// assert_eq!(sources.map(|s| s.dims().len()), [1, 2, 1]);
+/// assert_eq!(sources[0].values::<f32>(), Some(&[1.0, 2.0][..]));
+/// assert_eq!(sources[2].values::<f32>(), None, "its values are on the device");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Source<'a, B: Backend> {
     pub(crate) at: At<'a, B>,
     pub(crate) elem: Elem,
@@ -85,20 +103,29 @@ impl<'a, B: Backend> Source<'a, B> {
         Some(Source { at: At::Host(value.bytes()), elem: value.elem(), dims, rank: value.dims().len() })
     }
 
-    /// Host data of a rank-1 or larger input.
+    /// Host data of any rank: a [`HostTensor`], or a type of your own. For rank 1 there is [`slice`](Source::slice),
+    /// which takes `&[1.0, 2.0]` as it is; here that would be `&&[1.0, 2.0]`.
     pub fn host<T: Element, const R: usize>(input: &'a impl HostInput<T, R>) -> Self {
         let (data, dims) = input.data();
         Source::new::<T, R>(At::Host(bytemuck::cast_slice(data)), dims)
     }
 
-    /// Host data of rank 1 that outlives the call, such as a planned input of a resource.
+    /// Host data of rank 1: `Source::slice(&[1.0_f32, 2.0])`, or a planned input of a resource.
     pub fn slice<T: Element>(data: &'a [T]) -> Self {
         Source::new::<T, 1>(At::Host(bytemuck::cast_slice(data)), [data.len()])
     }
 
-    /// Whatever a device-side input takes.
+    /// Whatever a device-side input takes. An output of another region stays where it is where a
+    /// [wire](crate::Wire) joins the two. For a view there is `Source::from(tensor.view())`.
     pub fn device<T: Element, const R: usize>(input: &'a impl DeviceInput<B, T, R>) -> Self {
         input.source()
+    }
+}
+
+/// The rows of a view, where they lie.
+impl<'a, B: Backend, T: Element, const R: usize> From<In<'a, B, T, R>> for Source<'a, B> {
+    fn from(view: In<'a, B, T, R>) -> Self {
+        Source::of_view(view.into())
     }
 }
 
@@ -110,6 +137,21 @@ impl<B: Backend> fmt::Debug for Source<'_, B> {
 }
 
 /// What a `host` input accepts: slices, and [`HostTensor`] above rank 1.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+#[doc = include_str!("doc/scaler.md")]
+/// struct Column(Vec<f32>); // a type of your own as an argument
+///
+/// impl HostInput<f32, 1> for Column {
+///     fn data(&self) -> (&[f32], [usize; 1]) {
+///         (&self.0, [self.0.len()])
+///     }
+/// }
+/// let y = scale.run(ScaleArgs { x: Column(vec![1.0, 2.0]) }, &[1, 1])?.into_out().y;
+/// assert_eq!(y.to_vec(engine.stream())?, [3.0, 6.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed as a host input of {T}, rank {R}",
     label = "this input wants host data: {T} of rank {R}",
@@ -121,6 +163,21 @@ pub trait HostInput<T, const R: usize> {
 }
 
 /// What a device-side input accepts: tensors, views, outputs of other regions, and host data (one more copy).
+///
+/// ```
+/// use graph_core::{Backend, DeviceInput, Tensor};
+/// use graph_host::Host;
+///
+/// fn rows(x: impl DeviceInput<Host, f32, 1>) -> usize {
+///     x.source().dims()[0]
+/// }
+/// let host = Host::new();
+/// let x = Tensor::from_slice(&host, &host.stream()?, &[1.0_f32, 2.0, 3.0], [3])?;
+/// assert_eq!(rows(&x), 3);
+/// assert_eq!(rows(x.view().rows(1..3)?), 2);
+/// assert_eq!(rows(&[1.0_f32]), 1); // from the host: one more copy
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed as an input of {T}, rank {R}",
     label = "this input wants {T} of rank {R}",

@@ -103,6 +103,18 @@ fn bump(counter: &AtomicU64, by: u64) {
 }
 
 /// The counters of one runner, or of all instances of a region together.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+#[doc = include_str!("doc/scaler.md")]
+/// drop(scale.run(ScaleArgs { x: &[1.0; 3] }, &[1; 3])?);
+/// drop(scale.run(ScaleArgs { x: &[1.0; 5] }, &[1; 5])?); // no bucket holds five
+/// let stats = scale.stats();
+/// assert_eq!(stats.buckets.iter().map(|b| b.replays).sum::<u64>(), 1);
+/// assert_eq!(stats.eager, [("too_many_requests", 1)]);
+/// assert!(stats.failures.is_empty());
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RunnerStats {
     /// The node.
@@ -120,6 +132,18 @@ pub struct RunnerStats {
 }
 
 /// The counters of one bucket. Rows are requests where the configuration is batched, tokens where it is packed.
+///
+/// ```
+#[doc = include_str!("doc/scale.md")]
+#[doc = include_str!("doc/scaler.md")]
+/// drop(scale.run(ScaleArgs { x: &[1.0; 3] }, &[1; 3])?);
+/// drop(scale.run(ScaleArgs { x: &[1.0; 4] }, &[1; 4])?);
+/// let four: BucketCount = scale.stats().buckets[0]; // the largest comes first
+/// assert_eq!((four.dims.bs, four.replays), (4, 2));
+/// assert_eq!((four.real_rows, four.padded_rows), (7, 1)); // an eighth of the work was padding
+/// assert_eq!(four.operations, 3); // the block's upload, the kernel, the completion word
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketCount {
     /// Its size.

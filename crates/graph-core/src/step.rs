@@ -12,6 +12,17 @@ use crate::{
 };
 
 /// Which stream of a request a segment continues: one KV sequence per label, such as the two of a guidance step.
+///
+/// ```
+/// use graph_core::{Label, RequestId, SubmoduleStep};
+///
+/// // Guidance: a request has a second sequence with pages of its own.
+/// const NEGATIVE: Label = Label("negative");
+/// let mut step = SubmoduleStep::default();
+/// step.resource("kv").segment(RequestId(1), Label::MAIN, 1).segment(RequestId(1), NEGATIVE, 1);
+/// let labels: Vec<_> = step.segments("kv").unwrap().iter().map(|s| s.label.to_string()).collect();
+/// assert_eq!(labels, ["main", "negative"]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Label(pub &'static str);
 
@@ -27,6 +38,17 @@ impl fmt::Display for Label {
 }
 
 /// Tokens of one request that a step appends to one of its streams.
+///
+/// ```
+/// use graph_core::{Label, RequestId, SubmoduleStep};
+///
+/// let mut step = SubmoduleStep::default();
+/// step.resource("kv").segment(RequestId(1), Label::MAIN, 3).segment(RequestId(2), Label::MAIN, 1);
+/// // The packed tokens of the step, cut apart again.
+/// let tokens = ["a", "b", "c", "d"];
+/// let parts: Vec<_> = step.segments("kv").unwrap().iter().map(|s| &tokens[s.span.clone()]).collect();
+/// assert_eq!(parts, [&["a", "b", "c"][..], &["d"]]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The request.
@@ -88,6 +110,21 @@ impl SubmoduleStep {
 }
 
 /// The part of a step that touches one resource.
+///
+/// ```
+/// use graph_core::{Label, RequestId, SubmoduleStep, SubmoduleStepPart};
+///
+/// fn append_all(mut part: SubmoduleStepPart<'_>, requests: &[(RequestId, usize)]) {
+///     for (request, tokens) in requests {
+///         part.segment(*request, Label::MAIN, *tokens);
+///     }
+/// }
+/// let requests = [(RequestId(1), 3), (RequestId(2), 1)];
+/// let mut step = SubmoduleStep::default();
+/// append_all(step.resource("kv"), &requests);
+/// append_all(step.resource("sampler"), &requests); // its spans begin at 0 again
+/// assert_eq!(step.segments("kv"), step.segments("sampler"));
+/// ```
 pub struct SubmoduleStepPart<'s> {
     step: &'s mut SubmoduleStep,
     /// Tokens of the packed step that have their segment.
@@ -109,6 +146,27 @@ impl SubmoduleStepPart<'_> {
 }
 
 /// The resources of a node, in dependency order, and the steps over them.
+///
+/// ```
+#[doc = include_str!("doc/budget.md")]
+/// // `Budget` counts the tokens of each request, four at the most.
+/// let mut steps = Steps::<Host>::new("toy", vec![Box::new(Budget { most: 4, ..Budget::default() })])?;
+/// steps.ingest(RequestId(1), &Options::default())?;
+/// # let rows = [Row::Request(RequestId(1))];
+/// # let padded = Dims { bs: 1, tokens: 1 };
+/// # let cx = StepContext { slot: 0, rows: &rows, real_bs: 1, padded, captured: false };
+/// for _ in 0..4 {
+///     let step = steps.declare(|step| {
+///         step.resource("budget").segment(RequestId(1), Label::MAIN, 1);
+///         Ok(())
+///     })?;
+///     step.admit()?.plan(&cx)?.commit(&[]);
+/// }
+/// assert_eq!(steps.get::<Budget>().unwrap().len[&RequestId(1)], 4);
+/// steps.remove(RequestId(1));
+/// assert!(steps.get::<Budget>().unwrap().len.is_empty());
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Steps<B: Backend> {
     node: &'static str,
     resources: Vec<Box<dyn Resource<B>>>,
@@ -121,12 +179,18 @@ pub struct Steps<B: Backend> {
 }
 
 /// State of a step: declared.
+///
+/// See [`Step`] for an example.
 #[derive(Debug)]
 pub struct Declared(());
 /// State of a step: everything it needs is reserved.
+///
+/// See [`Step`] for an example.
 #[derive(Debug)]
 pub struct Admitted(());
 /// State of a step: its planned inputs are ready to be staged.
+///
+/// See [`Step`] for an example.
 #[derive(Debug)]
 pub struct Planned(());
 
@@ -139,6 +203,9 @@ impl<B: Backend> Steps<B> {
     }
 
     /// A request begins, in every resource or in none.
+    ///
+    /// # Errors
+    /// [`RequestKnown`](ErrorKind::RequestKnown), or what a resource returns, after which no resource knows the request.
     pub fn ingest(&mut self, request: RequestId, info: &Options) -> Result<()> {
         if self.requests.contains(&request) {
             return Err(ErrorKind::RequestKnown { node: self.node, request }.into());
@@ -172,6 +239,10 @@ impl<B: Backend> Steps<B> {
 
     /// Declares a step: `declare` fills in which resources it touches. Every request must have been ingested, and no
     /// open step may touch the same resource.
+    ///
+    /// # Errors
+    /// What `declare` returns; [`UnknownName`](ErrorKind::UnknownName) of a resource, with the known ones;
+    /// [`ResourceInStep`](ErrorKind::ResourceInStep); [`RequestUnknown`](ErrorKind::RequestUnknown).
     pub fn declare(
         &mut self,
         declare: impl FnOnce(&mut SubmoduleStep) -> Result<()>,
@@ -264,6 +335,27 @@ impl<B: Backend> Steps<B> {
 }
 
 /// A step over the resources of a node. It moves through its states; dropped early, it rolls back.
+///
+/// ```
+#[doc = include_str!("doc/budget.md")]
+/// # let mut steps = Steps::<Host>::new("toy", vec![Box::new(Budget { most: 4, ..Budget::default() })])?;
+/// # steps.ingest(RequestId(1), &Options::default())?;
+/// # let rows = [Row::Request(RequestId(1))];
+/// # let padded = Dims { bs: 1, tokens: 3 };
+/// # let cx = StepContext { slot: 0, rows: &rows, real_bs: 1, padded, captured: false };
+/// fn three(step: &mut SubmoduleStep) -> Result<()> {
+///     step.resource("budget").segment(RequestId(1), Label::MAIN, 3);
+///     Ok(())
+/// }
+/// let step: Step<'_, Host, Declared> = steps.declare(three)?;
+/// let step: Step<'_, Host, Admitted> = step.admit()?; // three of four tokens are taken,
+/// drop(step); // and given back: the step did not happen
+///
+/// let step: Step<'_, Host, Planned> = steps.declare(three)?.admit()?.plan(&cx)?;
+/// step.commit(&[]);
+/// assert!(steps.declare(three)?.admit().is_err(), "one token is left");
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[must_use = "a dropped step is rolled back"]
 pub struct Step<'s, B: Backend, S> {
     inner: Inner<'s, B>,
@@ -277,6 +369,12 @@ struct Inner<'s, B: Backend> {
     admitted: usize,
     /// The slot that it was planned for.
     slot: usize,
+}
+
+impl<B: Backend, S> fmt::Debug for Step<'_, B, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Step({}) {:?}", self.inner.steps.node, self.inner.declared)
+    }
 }
 
 impl<'s, B: Backend> Step<'s, B, Declared> {
@@ -303,6 +401,9 @@ impl<'s, B: Backend> Step<'s, B, Declared> {
 
 impl<'s, B: Backend> Step<'s, B, Admitted> {
     /// Works out the planned inputs of every resource for the slot that the step will run on.
+    ///
+    /// # Errors
+    /// What a resource returns. The step is rolled back then.
     pub fn plan(mut self, cx: &StepContext<'_>) -> Result<Step<'s, B, Planned>> {
         self.inner.slot = cx.slot;
         let Inner { steps, declared, .. } = &mut self.inner;

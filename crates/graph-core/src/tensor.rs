@@ -8,6 +8,19 @@ use crate::{Backend, Elem, Element, ErrorKind, Result};
 pub const MAX_RANK: usize = 4;
 
 /// Device memory with an element and a rank. Clones share the memory.
+///
+/// ```
+/// use graph_core::{Backend, Tensor};
+/// use graph_host::Host;
+///
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// let x = Tensor::from_slice(&host, &stream, &[1.0_f32, 2.0, 3.0, 4.0], [2, 2])?;
+/// let y = Tensor::<Host, f32, 2>::zeros(&host, &stream, [2, 2])?;
+/// y.view_mut().rows(1..2)?.copy_from(&stream, x.view().rows(0..1)?)?;
+/// assert_eq!(y.to_vec(&stream)?, [0.0, 0.0, 1.0, 2.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Tensor<B: Backend, T, const R: usize> {
     buffer: B::Buffer,
     offset: usize,
@@ -23,11 +36,17 @@ impl<B: Backend, T, const R: usize> Clone for Tensor<B, T, R> {
 
 impl<B: Backend, T: Element, const R: usize> Tensor<B, T, R> {
     /// Memory with unspecified contents.
+    ///
+    /// # Errors
+    /// What the backend reports.
     pub fn alloc(device: &B, dims: [usize; R]) -> Result<Self> {
         Ok(Self::at(device.alloc(bytes_of::<T>(&dims))?, 0, dims))
     }
 
     /// Zeros.
+    ///
+    /// # Errors
+    /// What the backend reports.
     pub fn zeros(device: &B, stream: &B::Stream, dims: [usize; R]) -> Result<Self> {
         let tensor = Self::alloc(device, dims)?;
         B::zero(stream, &tensor.buffer, 0, bytes_of::<T>(&dims))?;
@@ -35,6 +54,10 @@ impl<B: Backend, T: Element, const R: usize> Tensor<B, T, R> {
     }
 
     /// A copy of host data in row-major order.
+    ///
+    /// # Errors
+    /// [`DataLength`](ErrorKind::DataLength) where the data are not as many as the dimensions say; what the backend
+    /// reports.
     pub fn from_slice(device: &B, stream: &B::Stream, data: &[T], dims: [usize; R]) -> Result<Self> {
         let want = elements(&dims);
         if data.len() != want {
@@ -70,6 +93,9 @@ impl<B: Backend, T: Element, const R: usize> Tensor<B, T, R> {
     }
 
     /// Copies it to the host; waits for the stream.
+    ///
+    /// # Errors
+    /// What the backend reports; a stream that captures refuses.
     pub fn to_vec(&self, stream: &B::Stream) -> Result<Vec<T>> {
         self.view().to_vec(stream)
     }
@@ -82,6 +108,22 @@ impl<B: Backend, T: Element, const R: usize> fmt::Debug for Tensor<B, T, R> {
 }
 
 /// A read-only view: what a forward gets for an input.
+///
+/// ```
+/// use graph_core::{Backend, In, Result, Tensor};
+/// use graph_host::Host;
+///
+/// // Rank and element are part of the type: a vector or integers do not compile here.
+/// fn last_row(x: In<'_, Host, f32, 2>) -> Result<In<'_, Host, f32, 2>> {
+///     let [rows, _] = x.dims();
+///     x.rows(rows - 1..rows)
+/// }
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// let x = Tensor::from_slice(&host, &stream, &[1.0, 2.0, 3.0, 4.0], [2, 2])?;
+/// assert_eq!(last_row(x.view())?.to_vec(&stream)?, [3.0, 4.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct In<'a, B: Backend, T, const R: usize> {
     buffer: &'a B::Buffer,
     offset: usize,
@@ -95,6 +137,12 @@ impl<B: Backend, T, const R: usize> Clone for In<'_, B, T, R> {
     }
 }
 impl<B: Backend, T, const R: usize> Copy for In<'_, B, T, R> {}
+
+impl<B: Backend, T: Element, const R: usize> fmt::Debug for In<'_, B, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "In<{}, {}>{:?}", B::NAME, T::ELEM.name(), self.dims)
+    }
+}
 
 impl<'a, B: Backend, T: Element, const R: usize> In<'a, B, T, R> {
     pub(crate) fn at(buffer: &'a B::Buffer, offset: usize, dims: [usize; R]) -> Self {
@@ -127,6 +175,9 @@ impl<'a, B: Backend, T: Element, const R: usize> In<'a, B, T, R> {
     }
 
     /// Some of its rows (indices of the first axis).
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](ErrorKind::OutOfBounds) for rows that there are not.
     pub fn rows(&self, rows: Range<usize>) -> Result<Self> {
         let mut part = *self;
         let row = bytes_of::<T>(self.dims.get(1..).unwrap_or(&[]));
@@ -143,6 +194,9 @@ impl<'a, B: Backend, T: Element, const R: usize> In<'a, B, T, R> {
     }
 
     /// Copies it to the host; waits for the stream.
+    ///
+    /// # Errors
+    /// What the backend reports; a stream that captures refuses.
     pub fn to_vec(&self, stream: &B::Stream) -> Result<Vec<T>> {
         let mut data = vec![T::zeroed(); self.len()];
         B::download(stream, self.buffer, self.offset, bytemuck::cast_slice_mut(&mut data))?;
@@ -162,6 +216,25 @@ impl<'a, B: Backend, T: Element, const R: usize> In<'a, B, T, R> {
 
 /// A view to write: what a forward gets for an output. `Copy`; hazards between kernels are for the backend to check,
 /// from the ranges that they name.
+///
+/// ```
+/// use graph_core::{Backend, In, Out, Result, Tensor};
+/// use graph_host::{Host, Stream};
+///
+/// // An op: what it reads, and where it writes.
+/// fn double(stream: &Stream, x: In<'_, Host, f32, 1>, y: Out<'_, Host, f32, 1>) -> Result<()> {
+///     stream.kernel("double", (x,), (y,), |(x,), (y,)| {
+///         y.iter_mut().zip(x).for_each(|(y, x)| *y = 2.0 * x);
+///     })
+/// }
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// let x = Tensor::from_slice(&host, &stream, &[1.0, 2.0], [2])?;
+/// let y = Tensor::alloc(&host, [2])?;
+/// double(&stream, x.view(), y.view_mut())?;
+/// assert_eq!(y.to_vec(&stream)?, [2.0, 4.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Out<'a, B: Backend, T, const R: usize>(In<'a, B, T, R>);
 
 impl<B: Backend, T, const R: usize> Clone for Out<'_, B, T, R> {
@@ -170,6 +243,12 @@ impl<B: Backend, T, const R: usize> Clone for Out<'_, B, T, R> {
     }
 }
 impl<B: Backend, T, const R: usize> Copy for Out<'_, B, T, R> {}
+
+impl<B: Backend, T: Element, const R: usize> fmt::Debug for Out<'_, B, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Out<{}, {}>{:?}", B::NAME, T::ELEM.name(), self.dims())
+    }
+}
 
 impl<'a, B: Backend, T: Element, const R: usize> Out<'a, B, T, R> {
     /// The same to read.
@@ -183,11 +262,17 @@ impl<'a, B: Backend, T: Element, const R: usize> Out<'a, B, T, R> {
     }
 
     /// Some of its rows (indices of the first axis).
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](ErrorKind::OutOfBounds) for rows that there are not.
     pub fn rows(&self, rows: Range<usize>) -> Result<Self> {
         self.0.rows(rows).map(Out)
     }
 
     /// Copies `src` here, on the device.
+    ///
+    /// # Errors
+    /// [`DataLength`](ErrorKind::DataLength) where the dimensions differ; what the backend reports.
     pub fn copy_from(&self, stream: &B::Stream, src: In<'_, B, T, R>) -> Result<()> {
         if src.dims != self.0.dims {
             let want = elements(&src.dims);
@@ -198,6 +283,19 @@ impl<'a, B: Backend, T: Element, const R: usize> Out<'a, B, T, R> {
 }
 
 /// A view whose element and rank are data: what the executor moves around.
+///
+/// ```
+/// use graph_core::{AnyView, Backend, Elem, Tensor};
+/// use graph_host::Host;
+///
+/// let host = Host::new();
+/// let x = Tensor::from_slice(&host, &host.stream()?, &[1.0_f32, 2.0], [2])?;
+/// let view = AnyView::from(x.view());
+/// assert_eq!((view.elem(), view.dims()), (Elem::F32, &[2][..]));
+/// assert!(view.typed::<f32, 1>().is_some());
+/// assert!(view.typed::<i32, 1>().is_none() && view.typed::<f32, 2>().is_none());
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct AnyView<'a, B: Backend> {
     pub(crate) buffer: &'a B::Buffer,
     pub(crate) offset: usize,
@@ -212,6 +310,12 @@ impl<B: Backend> Clone for AnyView<'_, B> {
     }
 }
 impl<B: Backend> Copy for AnyView<'_, B> {}
+
+impl<B: Backend> fmt::Debug for AnyView<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AnyView<{}, {}>{:?}", B::NAME, self.elem.name(), self.dims())
+    }
+}
 
 impl<'a, B: Backend> AnyView<'a, B> {
     /// Its dimensions.

@@ -19,10 +19,36 @@ use crate::{
 };
 
 /// A walk with its key info, looked up once: no string on the hot path.
+///
+/// ```
+#[doc = include_str!("doc/node.md")]
+#[doc = include_str!("doc/square.md")]
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let whole = engine.node("toy")?.whole();
+/// let decode = whole.walk("decode", None).expect("it is captured"); // once, when the engine starts
+/// assert_eq!(whole.walk("prefill", None), None, "it is eager");
+/// let bucket = whole.select_bucket(decode, 3, 3).expect("a bucket of four"); // at every step
+/// assert_eq!(whole.key(bucket)?.bs, 4);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk(usize);
 
 /// The captured whole forwards of a node.
+///
+/// What [`NodeRunner::run`](crate::NodeRunner::run) does with it is spelled out in [`SlotLease`]'s example. A scheduler
+/// asks it for sizes:
+///
+/// ```
+#[doc = include_str!("doc/node.md")]
+#[doc = include_str!("doc/square.md")]
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// let whole = engine.node("toy")?.whole();
+/// assert_eq!(whole.max_batch_size_for("decode"), Some(4)); // form no batch that is larger
+/// assert_eq!(whole.max_batch_size_for("prefill"), None); // eager, so of any size
+/// assert_eq!(whole.buckets().map(|key| key.bs).collect::<Vec<_>>(), [4, 1]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct WholeRunner<B: Backend> {
     node: &'static str,
     configs: Vec<Box<dyn CudaGraphConfig>>,
@@ -64,12 +90,18 @@ impl<B: Backend> WholeRunner<B> {
     }
 
     /// The smallest (tokens, bs) that holds both.
+    ///
+    /// # Errors
+    /// A [`Miss`] with its numbers.
     #[inline]
     pub fn select_bucket(&self, walk: Walk, bs: usize, tokens: usize) -> Result<BucketIx, Miss> {
         self.groups.get(walk.0).map_or(Err(Miss::NoBuckets), |g| g.table.choose(Dims { bs, tokens }))
     }
 
     /// The smallest (bs, tokens) of a batched configuration, for when tokens are not known yet.
+    ///
+    /// # Errors
+    /// A [`Miss`]: no batched bucket, or none that is large enough.
     #[inline]
     pub fn select_batched_bucket(&self, walk: Walk, bs: usize) -> Result<BucketIx, Miss> {
         self.groups.get(walk.0).map_or(Err(Miss::NoBuckets), |g| g.table.choose_batched(bs))
@@ -100,6 +132,10 @@ impl<B: Backend> WholeRunner<B> {
     }
 
     /// Takes a slot (modulo the number of slots) for a step in `bucket`.
+    ///
+    /// # Errors
+    /// [`SlotLeased`](ErrorKind::SlotLeased); [`OutputHeld`](ErrorKind::OutputHeld);
+    /// [`ForeignLease`](ErrorKind::ForeignLease) for a bucket of another runner.
     #[inline]
     pub fn lease_slot(&self, bucket: BucketIx, slot: usize) -> Result<SlotLease<B>> {
         let b = self.bucket(bucket)?;
@@ -109,12 +145,20 @@ impl<B: Backend> WholeRunner<B> {
     }
 
     /// The rows of a step in `bucket`: the real ones, then padding rows.
+    ///
+    /// # Errors
+    /// [`BeyondBucket`](ErrorKind::BeyondBucket) for more rows than it has; [`ForeignLease`](ErrorKind::ForeignLease) for a
+    /// bucket of another runner.
     pub fn pad_inputs(&self, bucket: BucketIx, rows: Vec<NodeInputs>) -> Result<Vec<NodeInputs>> {
         let b = self.bucket(bucket)?;
         self.configs[b.config].pad_inputs(&b.key, rows)
     }
 
     /// Whose each row of a leased step is: the requests, then padding.
+    ///
+    /// # Errors
+    /// [`BeyondBucket`](ErrorKind::BeyondBucket) for more requests than the bucket has rows;
+    /// [`ForeignLease`](ErrorKind::ForeignLease) for a bucket of another runner.
     pub fn step_rows<S>(&self, lease: &SlotLease<B, S>, requests: &[RequestId]) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         self.step_rows_into(lease, requests, &mut rows)?;
@@ -132,6 +176,9 @@ impl<B: Backend> WholeRunner<B> {
     }
 
     /// Waits until the last graph that was launched on a leased slot is done. Graphs on other slots may still run.
+    ///
+    /// # Errors
+    /// [`NeverCompleted`](ErrorKind::NeverCompleted); [`ForeignLease`](ErrorKind::ForeignLease); what the backend reports.
     pub fn wait_for_slot<S>(&self, lease: &SlotLease<B, S>) -> Result<()> {
         let executor = &self.executors[self.bucket(lease.token.bucket)?.config];
         match lease.token.executor == executor.id {
@@ -146,6 +193,11 @@ impl<B: Backend> WholeRunner<B> {
     }
 
     /// Writes the inputs of a step, its planned inputs, and all padding. `inputs` are by name, in any order, each once.
+    ///
+    /// # Errors
+    /// An input that is unknown, missing, named twice, of another type or size, or whose buffer somebody holds
+    /// ([`InputHeld`](ErrorKind::InputHeld)); a step that was planned for another slot
+    /// ([`OtherSlot`](ErrorKind::OtherSlot)); a lease of another runner; what the backend reports. The slot is free again.
     pub fn stage(
         &mut self,
         lease: SlotLease<B>,
@@ -171,6 +223,10 @@ impl<B: Backend> WholeRunner<B> {
     }
 
     /// Launches the graph of a staged step.
+    ///
+    /// # Errors
+    /// [`BeyondBucket`](ErrorKind::BeyondBucket); a lease of another runner; what the backend reports. The slot is free
+    /// again.
     pub fn replay(&mut self, lease: SlotLease<B, Staged>, shape: &Shape) -> Result<NamedResults<'_, B>> {
         let config = self.bucket(lease.token.bucket)?.config;
         let executor = &mut self.executors[config];

@@ -59,6 +59,14 @@ pub(crate) enum Doomed {
 }
 
 /// Something that could not be freed or destroyed: what [`Cuda::leaked`](crate::Cuda::leaked) lists.
+///
+/// ```
+/// // At the end of a program: what no second try could free.
+/// for leak in graph_cuda::lost() {
+///     eprintln!("{leak}"); // such as `memory of 4096 bytes: cuMemFree_v2 failed: CUDA_ERROR_INVALID_VALUE (1)`
+/// }
+/// assert!(graph_cuda::lost().is_empty());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leak {
     /// What it is: `memory`, `pinned memory`, `stream`, `event`, `captured graph`, `graph`, `module`, `context`.

@@ -32,6 +32,17 @@ use crate::{
 /// It works in the device's primary context, which it shares with everything else in the process that uses the CUDA
 /// runtime. The context is released when the last handle of the device is gone, and the last buffer, stream, event,
 /// module and graph.
+///
+/// ```no_run
+/// use graph_core::{Engine, Registry};
+/// use graph_cuda::Cuda;
+///
+/// Cuda::available()?; // says what is missing, and opens nothing
+/// let cuda = Cuda::new(0)?;
+/// assert!(cuda.compute_capability()? >= (8, 0));
+/// let engine = Engine::builder(cuda).build(&Registry::collect()?)?;
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Cuda(pub(crate) Arc<Device>);
 

@@ -21,6 +21,21 @@ use crate::{
 const AUTO_FREE_ON_LAUNCH: u64 = 1;
 
 /// What a capture recorded, audited, before [`instantiate`](graph_core::Backend::instantiate).
+///
+/// ```no_run
+/// use graph_core::Backend;
+/// use graph_cuda::Cuda;
+///
+/// let cuda = Cuda::new(0)?;
+/// let (stream, buffer) = (cuda.stream()?, cuda.alloc(64)?);
+/// Cuda::begin_capture(&stream)?;
+/// Cuda::zero(&stream, &buffer, 0, 64)?;
+/// let captured = Cuda::end_capture(&stream)?; // audited, node by node
+/// assert_eq!(Cuda::operations(&captured).len(), 1);
+/// assert!(captured.unchecked().is_empty(), "no raw block");
+/// let graph = cuda.instantiate(captured)?;
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Captured {
     pub(crate) graph: RawGraph,
     pub(crate) operations: Vec<String>,
@@ -32,6 +47,21 @@ pub struct Captured {
 
 /// An executable graph. It keeps everything alive that it recorded, so its addresses never move (invariant 3), the raw
 /// blocks' own memory excepted. One thread at a time launches it: it is `Send`, not `Sync`.
+///
+/// ```no_run
+/// use graph_core::Backend;
+/// use graph_cuda::Cuda;
+///
+/// # let cuda = Cuda::new(0)?;
+/// # let (stream, buffer) = (cuda.stream()?, cuda.alloc(64)?);
+/// Cuda::begin_capture(&stream)?;
+/// Cuda::zero(&stream, &buffer, 0, 64)?;
+/// let graph = cuda.instantiate(Cuda::end_capture(&stream)?)?;
+/// drop(buffer); // the graph keeps its memory
+/// Cuda::launch(&graph, &stream)?;
+/// println!("{:?}", graph.operations());
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Graph {
     exec: Exec,
     operations: Vec<String>,

@@ -15,6 +15,20 @@ use crate::{
 const MOST: usize = 24;
 
 /// A launch that is being put together: see [`Function::on`].
+///
+/// ```no_run
+/// use graph_core::{In, Out, Result};
+/// use graph_cuda::{Cuda, Function, Stream};
+///
+/// // `scale`: declared as `[Arg::Out(Elem::F32), Arg::In(Elem::F32), Arg::F32, Arg::U32]`.
+/// fn scale(f: &Function, s: &Stream, x: In<'_, Cuda, f32, 1>, y: Out<'_, Cuda, f32, 1>) -> Result<()> {
+///     let n = x.len() as u32;
+///     let launch = f.on(s).grid([n.div_ceil(256), 1, 1]).block([256, 1, 1]);
+///     let launch = launch.arg(y).arg(x).arg(2.0_f32).arg(n);
+///     // SAFETY: the kernel touches the first `n` elements of each view, and both have `n`.
+///     unsafe { launch.launch() }
+/// }
+/// ```
 #[must_use = "nothing happens before `launch`"]
 pub struct Launch<'a> {
     function: &'a Function,
@@ -35,6 +49,21 @@ pub struct Launch<'a> {
 struct Value([u8; 8]);
 
 /// An argument of a kernel: a view, or a number of a type that [`Arg`] names.
+///
+/// ```no_run
+/// use graph_core::Result;
+/// use graph_cuda::{Function, LaunchArg, Stream};
+///
+/// // A kernel with one parameter, whatever that is.
+/// fn launch_one<'a>(f: &'a Function, s: &'a Stream, arg: impl LaunchArg<'a>) -> Result<()> {
+///     // SAFETY: (of this kernel, and of this argument)
+///     unsafe { f.on(s).arg(arg).launch() }
+/// }
+/// # fn both(f: &Function, s: &Stream, x: graph_core::In<'_, graph_cuda::Cuda, f32, 1>) -> Result<()> {
+/// launch_one(f, s, 3_u32)?; // refused with both types in the message, if the kernel declares another
+/// launch_one(f, s, x)
+/// # }
+/// ```
 pub trait LaunchArg<'a> {
     #[doc(hidden)]
     fn give(self, stream: &Stream) -> Result<Given<'a>>;

@@ -24,10 +24,38 @@ use crate::{
 };
 
 /// Device memory. Clones share it; it is freed when the last handle and the last graph that recorded it are gone.
+///
+/// ```no_run
+/// use graph_core::{Backend, Tensor};
+/// use graph_cuda::Cuda;
+///
+/// let cuda = Cuda::new(0)?;
+/// let stream = cuda.stream()?;
+/// let x = Tensor::from_slice(&cuda, &stream, &[1.0_f32, 2.0], [2])?;
+/// let view = x.view();
+/// assert!(view.buffer().bytes() >= 8);
+/// // For code that this crate does not check: the number says nothing about how long the memory lives.
+/// let address = view.buffer().device_ptr() + view.offset() as u64;
+/// # let _ = address;
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Buffer(pub(crate) Arc<Memory>);
 
 /// Page-locked host memory, which the device reads and writes. Clones share it.
+///
+/// ```no_run
+/// use graph_core::Backend;
+/// use graph_cuda::Cuda;
+///
+/// let cuda = Cuda::new(0)?;
+/// let stream = cuda.stream()?;
+/// let (block, copy) = (cuda.alloc_pinned(16)?, cuda.alloc(16)?);
+/// Cuda::upload_block(&stream, &block, &copy, 16)?; // later, in the stream's order
+/// drop(block); // it lives until the stream has been waited for
+/// Cuda::synchronize(&stream)?;
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Pinned(pub(crate) Arc<PinnedMemory>);
 

@@ -12,6 +12,23 @@ use crate::{
 
 /// Loaded kernels. Clones share them; they are unloaded when the last handle and the last graph that recorded one are
 /// gone.
+///
+/// ```no_run
+/// use graph_cuda::{Cuda, Kernel, KernelSource};
+///
+/// static SOURCE: KernelSource = KernelSource {
+///     name: "nothing.cu",
+///     text: r#"extern "C" __global__ void nothing() {}"#,
+///     headers: &[],
+///     options: &[],
+///     kernels: &[Kernel::new("nothing", &[])],
+/// };
+/// let module = Cuda::new(0)?.load(&SOURCE)?; // in a submodule's `load`, not in a forward
+/// assert!(module.function("nothing").is_ok());
+/// let error = module.function("nothin").err().unwrap();
+/// assert!(error.to_string().contains("nothing.cu declares nothing, not `nothin`"));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Module(pub(crate) Arc<LoadedModule>);
 
@@ -23,6 +40,8 @@ pub(crate) struct LoadedModule {
 }
 
 /// A kernel that can be launched: see [`on`](Function::on).
+///
+/// See [`Launch`](crate::Launch) for an example.
 #[derive(Clone)]
 pub struct Function {
     pub(crate) module: Arc<LoadedModule>,

@@ -5,6 +5,20 @@ use std::{fmt, sync::Arc};
 use crate::KernelSource;
 
 /// Whether a graph may contain nodes that allocate or free memory.
+///
+/// ```no_run
+/// use graph_core::Backend;
+/// use graph_cuda::{Cuda, CudaOptions, MemoryNodes};
+///
+/// // For a library that allocates on the stream while it is captured.
+/// let cuda = Cuda::with_options(0, CudaOptions::default().memory_nodes(MemoryNodes::Allow))?;
+/// # let stream = cuda.stream()?;
+/// Cuda::begin_capture(&stream)?;
+/// // .. its calls, in a raw block
+/// let captured = Cuda::end_capture(&stream)?; // with `Reject`, an error that names the node
+/// # let _ = captured;
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryNodes {
     /// A capture that recorded one fails with a message that names it.

@@ -18,6 +18,31 @@ use crate::{
 };
 
 /// An error of a raw block: the framework's own, or cudarc's. Others go through [`Error::plugin`].
+///
+/// ```no_run
+/// use graph_core::{Error, Result};
+/// use graph_cuda::{RawError, Stream, cudarc::driver::DriverError};
+///
+/// // A library's own error next to the driver's.
+/// enum BlasError {
+///     Driver(DriverError),
+///     Status(i32),
+/// }
+///
+/// impl RawError for BlasError {
+///     fn of_block(self, name: &str) -> Error {
+///         match self {
+///             BlasError::Driver(error) => error.of_block(name),
+///             BlasError::Status(status) => Error::plugin(format!("`{name}`: status {status}")),
+///         }
+///     }
+/// }
+///
+/// fn gemm(stream: &Stream) -> Result<()> {
+///     // SAFETY: (what the block enqueues, and the memory that it names)
+///     unsafe { stream.raw("gemm", |_stream| Err(BlasError::Status(7))) }
+/// }
+/// ```
 pub trait RawError {
     /// The error of the block of that name.
     fn of_block(self, name: &str) -> Error;

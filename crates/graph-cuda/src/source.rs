@@ -3,6 +3,15 @@
 use graph_core::Elem;
 
 /// One parameter of a kernel.
+///
+/// ```
+/// use graph_core::Elem;
+/// use graph_cuda::Arg;
+///
+/// // void scale(float* y, const float* x, float by, unsigned int n)
+/// const SCALE: [Arg; 4] = [Arg::Out(Elem::F32), Arg::In(Elem::F32), Arg::F32, Arg::U32];
+/// assert_eq!(SCALE.map(Arg::bytes), [8, 8, 4, 4]); // what the compiled kernel must agree with
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arg {
     /// A pointer to elements that are read: takes an [`In`](graph_core::In).
@@ -32,6 +41,16 @@ impl Arg {
 }
 
 /// A kernel and its parameters, as `extern "C" __global__` functions have them.
+///
+/// ```
+/// use graph_core::Elem;
+/// use graph_cuda::{Arg, Kernel};
+///
+/// // Attention that keeps a tile of keys in 64 KiB of shared memory.
+/// const ATTEND: Kernel =
+///     Kernel::new("attend", &[Arg::Out(Elem::F32), Arg::In(Elem::F32), Arg::U32]).dynamic_shared(64 << 10);
+/// assert_eq!(ATTEND.name(), "attend"); // as in `module.function("attend")`
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
     pub(crate) name: &'static str,

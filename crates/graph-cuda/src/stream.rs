@@ -36,6 +36,19 @@ const NO_TIMING: u32 = 2;
 ///
 /// Operations run in order and later than the call that issues them; while the stream captures they are recorded
 /// instead. Clones share the stream.
+///
+/// ```no_run
+/// use graph_core::{Backend, Tensor};
+/// use graph_cuda::Cuda;
+///
+/// let cuda = Cuda::new(0)?;
+/// let stream = cuda.stream()?;
+/// let x = Tensor::<Cuda, f32, 1>::zeros(&cuda, &stream, [1024])?; // issued, perhaps not yet done
+/// let y = Tensor::<Cuda, f32, 1>::alloc(&cuda, [1024])?;
+/// y.view_mut().copy_from(&stream, x.view())?; // after it, for they are on one stream
+/// assert_eq!(y.to_vec(&stream)?[0], 0.0); // waits
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Stream(pub(crate) Arc<StreamShared>);
 
@@ -50,6 +63,19 @@ pub(crate) struct StreamShared {
 }
 
 /// A point in a stream.
+///
+/// ```no_run
+/// use graph_core::{Backend, Tensor};
+/// use graph_cuda::Cuda;
+///
+/// let cuda = Cuda::new(0)?;
+/// let (one, two) = (cuda.stream()?, cuda.stream()?);
+/// let x = Tensor::<Cuda, f32, 1>::zeros(&cuda, &one, [4])?;
+/// Cuda::wait_event(&two, &Cuda::record_event(&one)?)?; // without it the copy races with the zeros
+/// let y = Tensor::<Cuda, f32, 1>::alloc(&cuda, [4])?;
+/// y.view_mut().copy_from(&two, x.view())?;
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct Event {
     mark: Mark,
     /// The capture that recorded it, or 0.

@@ -45,6 +45,21 @@ use crate::{
 pub struct Host(pub(crate) Arc<Device>);
 
 /// What exists on a device: [`Host::live`].
+///
+/// ```
+/// use graph_core::{Backend, Tensor};
+/// use graph_host::{Host, Live};
+///
+/// let host = Host::new();
+/// let stream = host.stream()?;
+/// let x = Tensor::<Host, f32, 1>::zeros(&host, &stream, [4])?;
+/// Host::begin_capture(&stream)?;
+/// drop(x); // not while a capture runs
+/// assert_eq!(host.live(), Live { buffers: 1, bytes: 16, graphs: 0, put_aside: 1, put_aside_ever: 1 });
+/// drop(Host::end_capture(&stream)?);
+/// assert_eq!(host.live(), Live { put_aside_ever: 1, ..Live::default() });
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Live {
     /// Buffers, pinned ones included, that were not freed.

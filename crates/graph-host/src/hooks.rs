@@ -10,6 +10,19 @@ use graph_core::Result;
 use crate::{Host, codes};
 
 /// A call that can be made to fail with [`Host::fail_next`].
+///
+/// ```
+/// use graph_core::{Backend, ErrorKind};
+/// use graph_host::{Call, Host, codes};
+///
+/// let host = Host::new();
+/// host.fail_next(Call::Stream, codes::OUT_OF_MEMORY);
+/// let error = host.stream().err().expect("it was ordered");
+/// let ErrorKind::Driver { call, code, .. } = error.kind() else { panic!("{error}") };
+/// assert_eq!((call.as_str(), *code), (Call::Stream.name(), codes::OUT_OF_MEMORY));
+/// assert!(host.stream().is_ok());
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Call {

@@ -41,6 +41,30 @@ impl From<&'static str> for Label {
 
 /// What a kernel reads: `()`, or a tuple of up to eight [`In`]. The body gets a tuple of `&[T]`. Not for others to
 /// implement.
+///
+/// ```
+/// use graph_core::{Backend, Result, Tensor};
+/// use graph_host::{Host, ReadSlices, Reads, Stream, WriteSlices, Writes};
+///
+/// // A kernel that is counted, whatever it reads and writes.
+/// fn counted<R: Reads, W: Writes>(
+///     launches: &mut usize,
+///     stream: &Stream,
+///     reads: R,
+///     writes: W,
+///     body: impl for<'s> Fn(ReadSlices<'s, R>, WriteSlices<'s, W>) + Send + 'static,
+/// ) -> Result<()> {
+///     *launches += 1;
+///     stream.kernel("counted", reads, writes, body)
+/// }
+/// let host = Host::new();
+/// let (stream, mut launches) = (host.stream()?, 0);
+/// let x = Tensor::from_slice(&host, &stream, &[1.0_f32, 2.0], [2])?;
+/// let y = Tensor::<Host, f32, 1>::alloc(&host, [1])?;
+/// counted(&mut launches, &stream, (x.view(),), (y.view_mut(),), |(x,), (y,)| y[0] = x.iter().sum())?;
+/// assert_eq!((y.to_vec(&stream)?, launches), (vec![3.0], 1));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub trait Reads {
     #[doc(hidden)]
     type Spans: ReadSpans;
@@ -50,6 +74,8 @@ pub trait Reads {
 
 /// What a kernel writes: `()`, or a tuple of up to eight [`Out`]. The body gets a tuple of `&mut [T]`. Not for others
 /// to implement.
+///
+/// See [`Reads`] for an example.
 pub trait Writes {
     #[doc(hidden)]
     type Spans: WriteSpans;

@@ -36,6 +36,21 @@ pub struct PairPlan {
 }
 
 /// What a step costs in a bucket of (requests, tokens): the sum of what the axes cost.
+///
+/// ```
+/// use graph_plan::{PaddedRows, PairCost, PairHistogram, PairRules, best_pairs};
+///
+/// // A row of requests costs as much as a hundred tokens.
+/// let (requests, tokens) = (PaddedRows::weighing(100.0)?, PaddedRows::default());
+/// let cost = PairCost { requests: &requests, tokens: &tokens };
+/// let mut seen = PairHistogram::new();
+/// seen.add(1, 64, 1.0)?;
+/// seen.add(8, 32, 1.0)?;
+/// let plan = best_pairs(&seen, &cost, &PairRules::default(), 1)?;
+/// assert_eq!(plan.pairs, [(8, 64)]);
+/// assert_eq!(plan.waste, 7.0 * 100.0 + 32.0); // the rows of one step, the tokens of the other
+/// # Ok::<(), graph_plan::PlanError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct PairCost<'a> {
     /// Cost of a bucket's request rows.
@@ -46,6 +61,23 @@ pub struct PairCost<'a> {
 
 /// Which sizes the buckets may have on each axis. The two maxima make the largest bucket; a size forced on one axis
 /// comes with the largest size of the other.
+///
+/// ```
+/// use graph_plan::{Constraints, PaddedRows, PairCost, PairHistogram, PairRules, best_pairs};
+///
+/// # let rows = PaddedRows::default();
+/// # let cost = PairCost { requests: &rows, tokens: &rows };
+/// # let mut seen = PairHistogram::new();
+/// # seen.add(1, 60, 1.0)?;
+/// # seen.add(8, 32, 1.0)?;
+/// let rules = PairRules {
+///     requests: Constraints::new().covering(32), // no batch up to this is eager
+///     tokens: Constraints::new().aligned_to(16), // the kernel's tile
+/// };
+/// let plan = best_pairs(&seen, &cost, &rules, 3)?; // seen: (1, 60) and (8, 32)
+/// assert!(plan.pairs.iter().any(|(requests, _)| *requests == 32));
+/// # Ok::<(), graph_plan::PlanError>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PairRules {
     /// For the number of requests.

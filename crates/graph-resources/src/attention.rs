@@ -48,6 +48,35 @@ const INPUTS: [IoSchema; 5] = [
 /// A kernel whose grid depends on the contexts bakes it into the graph. [`splits`](AttentionPlan::splits) names such a
 /// number; [`AttentionLaunch`] gives it to the kernel, and a plan that needs another one than the bucket was captured
 /// with is [`ErrorKind::LaunchShape`](graph_core::ErrorKind::LaunchShape), not a wrong result.
+///
+/// # Example
+///
+/// ```
+/// use graph_core::{Dims, Label, Options, RequestId, Resource, Row, StepContext, Steps};
+/// use graph_host::Host;
+/// use graph_resources::{AttentionPlan, KvOptions, PagedKv};
+///
+/// let options = KvOptions::new(8, 4); // 8 pages of 4 tokens
+/// let kv = PagedKv::new(options)?;
+/// let mut steps = Steps::<Host>::new("node", vec![Box::new(kv), Box::new(AttentionPlan::new(&options))])?;
+/// steps.ingest(RequestId(7), &Options::default())?;
+/// let step = steps.declare(|step| {
+///     step.resource("kv").segment(RequestId(7), Label::MAIN, 5);
+///     step.resource("attention").segment(RequestId(7), Label::MAIN, 5);
+///     Ok(())
+/// })?;
+/// # let rows = [Row::Request(RequestId(7))];
+/// # let padded = Dims { bs: 1, tokens: 5 };
+/// # let cx = StepContext { slot: 0, rows: &rows, real_bs: 1, padded, captured: false };
+/// let mut step = step.admit()?.plan(&cx)?;
+///
+/// let plan = step.inside().get::<AttentionPlan<Host>>().unwrap();
+/// let input = |i: usize| plan.planned(0, i).values::<i32>().unwrap();
+/// assert_eq!(input(2), [1, 2]); // `page_indices`: five tokens, in two pages,
+/// assert_eq!(input(3), [1]); // `last_page_len`: one of them in the second
+/// assert_eq!(input(4), [0, 1, 2, 3, 4]); // `positions`
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct AttentionPlan<B: Backend> {
     kv: KvOptions,
     streams: usize,

@@ -10,6 +10,21 @@ use crate::{LaunchShape, LaunchShapes};
 pub(crate) const PARTIALS: &str = "partials";
 
 /// The launch shapes of an [`AttentionPlan`](crate::AttentionPlan), for forwards: `cx.resource::<AttentionLaunch<B>>()`.
+///
+/// ```
+#[doc = include_str!("doc/node.md")]
+/// // The node's plan has `.splits(|_, _| 2).partials(1)`.
+/// fn forward(cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>) -> Result<()> {
+///     let launch = cx.resource::<AttentionLaunch<Host>>()?;
+///     let shape = launch.shape(cx); // the kernel's grid: a block per row and split
+///     assert_eq!(shape, LaunchShape { rows: cx.dims().bs, splits: 2 });
+///     assert_eq!(launch.partials(cx)?.dims(), [cx.dims().tokens, 2, 1]);
+///     cx.stream().kernel("attend", (), (call.outputs.get::<i32, 1>("token")?,), |(), (token,)| token.fill(0))
+/// }
+/// let engine = Engine::builder(Host::new()).build(&registry)?;
+/// assert!(engine.stats()[0].failures.is_empty());
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct AttentionLaunch<B: Backend> {
     pub(crate) launches: Arc<Mutex<Launches<B>>>,
     pub(crate) partial: usize,
@@ -34,6 +49,10 @@ impl<B: Backend> AttentionLaunch<B> {
     }
 
     /// Memory for partial results, `[tokens, splits, elements]`: the slot's graph buffer, or scratch in an eager step.
+    ///
+    /// # Errors
+    /// What the backend reports, and [`ClaimsClosed`](graph_core::ErrorKind::ClaimsClosed) in a capture of a shape that was not
+    /// claimed.
     pub fn partials(&self, cx: &mut Cx<'_, B>) -> Result<Tensor<B, f32, 3>> {
         let dims = [cx.dims().tokens, self.shape(cx).splits, self.partial];
         match cx.mode() {

@@ -131,11 +131,18 @@ pub struct PagedKv<B: Backend> {
 
 impl<B: Backend> PagedKv<B> {
     /// A cache of `f32`; forwards ask for `KvPages<B>`.
+    ///
+    /// # Errors
+    /// As [`with_element`](Self::with_element).
     pub fn new(options: KvOptions) -> Result<Self> {
         Self::with_element::<f32>(options)
     }
 
     /// A cache of another element; forwards ask for `KvPages<B, T>`.
+    ///
+    /// # Errors
+    /// [`ZeroSize`](ErrorKind::ZeroSize); [`BadDeclaration`](ErrorKind::BadDeclaration) for fewer than two pages, more rows
+    /// than an `i32` counts, or a stream that is longer than all pages.
     pub fn with_element<T: Element>(options: KvOptions) -> Result<Self> {
         options.check()?;
         let table = PageTable::new(KV, options.pages, options.page_size, options.max_tokens);

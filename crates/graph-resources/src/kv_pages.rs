@@ -10,6 +10,23 @@ use crate::{KvOptions, kv::KV};
 ///
 /// One K and one V tensor per layer, each `[pages * page_size, kv_dim]`. Row `page * page_size + offset` is a token's:
 /// `slot_mapping` has these rows for the tokens of a step, and an attention plan has the pages of whole streams.
+///
+/// ```
+/// use graph_core::{Backend, Resource, Resources};
+/// use graph_host::Host;
+/// use graph_resources::{KvOptions, KvPages, PagedKv};
+///
+/// let mut kv = PagedKv::<Host>::new(KvOptions::new(8, 4).layers(2, 64))?; // 8 pages of 4 tokens
+/// # let host = Host::new();
+/// # let mut resources = Resources::default();
+/// # kv.allocate(&host, &host.stream()?, 1)?;
+/// # kv.share(&mut resources);
+/// let pages = resources.get::<KvPages<Host>>()?; // `cx.resource::<KvPages<B>>()?` in a forward
+/// assert_eq!((pages.layers(), pages.keys(1)?.dims()), (2, [8 * 4, 64]));
+/// let row = 2 * pages.page_size() + 1; // the second token of page 2
+/// assert_eq!(pages.values(0)?.view().rows(row..row + 1)?.dims(), [1, 64]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct KvPages<B: Backend, T = f32> {
     layers: Arc<[Layer<B, T>]>,
     page_size: usize,
@@ -28,11 +45,17 @@ impl<B: Backend, T> Clone for KvPages<B, T> {
 
 impl<B: Backend, T: Element> KvPages<B, T> {
     /// The keys of a layer.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) for a layer that there is not.
     pub fn keys(&self, layer: usize) -> Result<&Tensor<B, T, 2>> {
         self.layer(layer).map(|l| &l.keys)
     }
 
     /// The values of a layer.
+    ///
+    /// # Errors
+    /// [`UnknownName`](ErrorKind::UnknownName) for a layer that there is not.
     pub fn values(&self, layer: usize) -> Result<&Tensor<B, T, 2>> {
         self.layer(layer).map(|l| &l.values)
     }

@@ -5,6 +5,8 @@ use std::fmt;
 use graph_core::{Dims, ErrorKind, Result};
 
 /// What an attention kernel is launched with: a graph keeps these numbers as they were at its capture.
+///
+/// See [`LaunchShapes`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchShape {
     /// Rows: streams of the step, padding rows included.
@@ -45,6 +47,9 @@ impl<S: Copy + PartialEq + fmt::Display> LaunchShapes<S> {
     }
 
     /// A bucket will be captured with this shape. Two captures of one size must agree.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LaunchShape`] when that size has another shape already.
     pub fn record(&mut self, bucket: Dims, shape: S) -> Result<()> {
         match self.captured.binary_search_by_key(&bucket, |(dims, _)| *dims) {
             Ok(at) => self.same(self.captured[at].1, shape),

@@ -11,6 +11,25 @@ pub const PADDING_PAGE: usize = 0;
 pub(crate) const PADDING_ROW: i32 = 0;
 
 /// Who owns a page.
+///
+/// ```
+/// # use graph_core::{Label, Options, RequestId, Steps};
+/// # use graph_host::Host;
+/// # use graph_resources::{KvOptions, PADDING_PAGE, PageOwner, PagedKv};
+/// let kv = PagedKv::<Host>::new(KvOptions::new(8, 4))?;
+/// let mut steps = Steps::new("node", vec![Box::new(kv)])?;
+/// steps.ingest(RequestId(7), &Options::default())?;
+/// let step = steps.declare(|step| {
+///     step.resource("kv").segment(RequestId(7), Label::MAIN, 1);
+///     Ok(())
+/// })?;
+/// let mut step = step.admit()?;
+/// let kv = step.inside().get::<PagedKv<Host>>().unwrap();
+/// assert_eq!(kv.owner(PADDING_PAGE), Some(PageOwner::Padding));
+/// assert_eq!(kv.owner(1), Some(PageOwner::Stream(RequestId(7), Label::MAIN)));
+/// assert_eq!((kv.owner(2), kv.owner(8)), (Some(PageOwner::Free), None));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageOwner {
     /// Padding rows: page [`PADDING_PAGE`].
@@ -22,6 +41,23 @@ pub enum PageOwner {
 }
 
 /// How many pages there are, in pages.
+///
+/// ```
+/// # use graph_core::{Label, Options, RequestId, Steps};
+/// # use graph_host::Host;
+/// # use graph_resources::{KvOptions, PageCounts, PagedKv};
+/// let kv = PagedKv::<Host>::new(KvOptions::new(8, 4))?; // one of the eight is for padding
+/// let mut steps = Steps::new("node", vec![Box::new(kv)])?;
+/// steps.ingest(RequestId(7), &Options::default())?;
+/// let step = steps.declare(|step| {
+///     step.resource("kv").segment(RequestId(7), Label::MAIN, 5);
+///     Ok(())
+/// })?;
+/// let mut step = step.admit()?;
+/// let counts = step.inside().get::<PagedKv<Host>>().unwrap().counts();
+/// assert_eq!(counts, PageCounts { total: 7, free: 5, peak: 2 });
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCounts {
     /// That streams can own: all but the padding page.
@@ -33,6 +69,24 @@ pub struct PageCounts {
 }
 
 /// One stream's pages.
+///
+/// ```
+/// # use graph_core::{Label, Options, RequestId, Steps};
+/// # use graph_host::Host;
+/// # use graph_resources::{KvOptions, PagedKv};
+/// # let kv = PagedKv::<Host>::new(KvOptions::new(8, 4))?;
+/// # let mut steps = Steps::new("node", vec![Box::new(kv)])?;
+/// # steps.ingest(RequestId(7), &Options::default())?;
+/// // While a step of five tokens is open: what a plan makes its page list from.
+/// let step = steps.declare(|step| {
+///     step.resource("kv").segment(RequestId(7), Label::MAIN, 5);
+///     Ok(())
+/// })?;
+/// let mut step = step.admit()?;
+/// let stream = step.inside().get::<PagedKv<Host>>().unwrap().stream(RequestId(7), Label::MAIN).unwrap();
+/// assert_eq!((stream.pages, stream.committed, stream.reserved), (&[1, 2][..], 0, 5));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct StreamPages<'p> {
     /// Its pages, those that the open step reserves included.

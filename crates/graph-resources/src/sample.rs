@@ -9,6 +9,16 @@ use crate::{
 };
 
 /// What [`sample_row`] gives.
+///
+/// ```
+/// use graph_resources::{Sample, SampleParams, SamplerRow, sample_row};
+///
+/// let logits = [0.5, 2.0, 1.0];
+/// let greedy = SamplerRow::new(&SampleParams::greedy());
+/// assert_eq!(sample_row(&logits, &greedy), Sample { token: 1, counter: 0 }); // nothing was drawn
+/// let drawn = sample_row(&logits, &SamplerRow::new(&SampleParams::seeded(17)));
+/// assert_eq!(drawn.counter, 1); // the next draw of this request has another random number
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The token.

@@ -53,6 +53,29 @@ struct Drawing {
 }
 
 /// The rows of all requests on the device: forwards ask for it with `cx.resource::<SamplerState<B>>()`.
+///
+/// ```
+#[doc = include_str!("doc/node.md")]
+/// fn forward(cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>) -> Result<()> {
+///     let words = cx.resource::<SamplerState<Host>>()?.words();
+///     let reads = (call.inputs.get::<f32, 2>("logits")?, cx.planned::<i32, 1>("sampler", "row")?);
+///     let writes = (words.view_mut(), call.outputs.get::<i32, 1>("token")?);
+///     cx.stream().kernel("sample", reads, writes, |(logits, rows), (words, tokens)| {
+///         sample_rows(logits, rows, words, tokens);
+///     })
+/// }
+/// # let mut engine = Engine::builder(Host::new()).build(&registry)?;
+/// # let stream = engine.stream().clone();
+/// # let node = engine.node("toy")?;
+/// # let logits = [0.5_f32, 2.0, 1.0, 0.0];
+/// # let logits = HostTensor::new(&logits, [1, 4])?;
+/// # let inputs = [("logits", Source::host(&logits))];
+/// node.ingest(RequestId(7), &Options::default())?; // without `SampleParams` it is greedy
+/// let call = NodeCall { requests: &[RequestId(7)], seq_lens: &[1], inputs: &inputs, slot: 0 };
+/// let token = node.run("decode", &call)?.into_out().take::<i32, 1>("token")?.to_vec(&stream)?;
+/// assert_eq!(token, [1]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub struct SamplerState<B: Backend>(Tensor<B, u32, 2>);
 
 impl<B: Backend> SamplerState<B> {
@@ -70,6 +93,9 @@ impl<B: Backend> Clone for SamplerState<B> {
 
 impl<B: Backend> Sampler<B> {
     /// A sampler for `most` requests at a time.
+    ///
+    /// # Errors
+    /// [`ZeroSize`](ErrorKind::ZeroSize) for none, [`SizeTooLarge`](ErrorKind::SizeTooLarge) for more than an `i32` counts.
     pub fn new(most: usize) -> Result<Self> {
         if most == 0 {
             return Err(ErrorKind::ZeroSize { name: SAMPLER.into(), list: "requests" }.into());

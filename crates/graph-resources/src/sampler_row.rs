@@ -3,6 +3,23 @@
 use graph_core::{ErrorKind, Result};
 
 /// How a request's tokens are drawn: an option of `ingest`, by type.
+///
+/// ```
+/// use graph_resources::{SampleParams, SamplerRow, sample_row};
+///
+/// fn text(params: SampleParams, tokens: usize) -> Vec<u32> {
+///     let mut row = SamplerRow::new(&params);
+///     let mut next = || {
+///         let sample = sample_row(&[1.0, 1.0, 1.0, 1.0], &row);
+///         row.counter = sample.counter;
+///         sample.token
+///     };
+///     (0..tokens).map(|_| next()).collect()
+/// }
+/// let params = SampleParams::seeded(42).temperature(0.8);
+/// assert_eq!(text(params, 8), text(params, 8)); // one seed, one text
+/// assert_eq!(text(params.counter(5), 3), text(params, 8)[5..]); // preempted after five tokens, it goes on
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SampleParams {
     /// Logits are divided by it; 0 for the largest token, without drawing.
@@ -69,6 +86,17 @@ impl Default for SampleParams {
 }
 
 /// The state of one row, as the device has it.
+///
+/// ```
+/// use graph_resources::{SampleParams, SamplerRow};
+///
+/// // What a kernel reads and writes, and what the host makes of it.
+/// let row = SamplerRow::new(&SampleParams::seeded(42).top_k(40));
+/// let mut words = row.to_words();
+/// assert_eq!((words[0], words[5], words.len()), (42, 40, SamplerRow::WORDS));
+/// words[2] += 1; // the kernel has drawn
+/// assert_eq!(SamplerRow::from_words(words), SamplerRow { counter: 1, ..row });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SamplerRow {
     /// The key of its random numbers.

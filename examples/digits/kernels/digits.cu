@@ -11,8 +11,9 @@ struct TokenOf {
 };
 
 // Attention of each token over all tokens of its image. A block is a warp, for one token and one head.
-extern "C" __global__ void __launch_bounds__(32) attend(
-    float* y, const float* q, const float* keys, const float* values, u32 width, u32 head_dim, float scale)
+template <class T>
+__device__ inline void attend(
+    T* y, const T* q, const T* keys, const T* values, u32 width, u32 head_dim, float scale)
 {
     u32 token = blockIdx.x, head = blockIdx.y;
     u64 mine = (u64)token * width + (u64)head * head_dim;
@@ -20,18 +21,48 @@ extern "C" __global__ void __launch_bounds__(32) attend(
     attend_one(y + mine, q + mine, keys, values, head_dim, TOKENS, scale, at);
 }
 
+extern "C" __global__ void __launch_bounds__(32) attend_f32(
+    float* y, const float* q, const float* keys, const float* values, u32 width, u32 head_dim, float scale)
+{
+    attend(y, q, keys, values, width, head_dim, scale);
+}
+
+extern "C" __global__ void __launch_bounds__(32) attend_bf16(
+    bf16* y, const bf16* q, const bf16* keys, const bf16* values, u32 width, u32 head_dim, float scale)
+{
+    attend(y, q, keys, values, width, head_dim, scale);
+}
+
 // y = x / (1 + exp(-x)).
-extern "C" __global__ void silu(float* y, const float* x, u32 count) {
+template <class T>
+__device__ inline void silu(T* y, const T* x, u32 count) {
     u32 i = element();
-    if (i < count) y[i] = silu_of(x[i]);
+    if (i < count) store(y + i, silu_of(load(x + i)));
+}
+
+extern "C" __global__ void silu_f32(float* y, const float* x, u32 count) {
+    silu(y, x, count);
+}
+
+extern "C" __global__ void silu_bf16(bf16* y, const bf16* x, u32 count) {
+    silu(y, x, count);
 }
 
 // The mean of each image's tokens: y is [images, width].
-extern "C" __global__ void mean(float* y, const float* x, u32 count, u32 width) {
+template <class T>
+__device__ inline void mean(T* y, const T* x, u32 count, u32 width) {
     u32 i = element();
     if (i >= count) return;
-    const float* first = x + (u64)(i / width) * TOKENS * width + i % width;
+    const T* first = x + (u64)(i / width) * TOKENS * width + i % width;
     float sum = 0.0f;
-    for (u32 token = 0; token < TOKENS; ++token) sum += first[(u64)token * width];
-    y[i] = sum / (float)TOKENS;
+    for (u32 token = 0; token < TOKENS; ++token) sum += load(first + (u64)token * width);
+    store(y + i, sum / (float)TOKENS);
+}
+
+extern "C" __global__ void mean_f32(float* y, const float* x, u32 count, u32 width) {
+    mean(y, x, count, width);
+}
+
+extern "C" __global__ void mean_bf16(bf16* y, const bf16* x, u32 count, u32 width) {
+    mean(y, x, count, width);
 }

@@ -2,6 +2,8 @@
 //!
 //! One batched region, [`Classify`], is the whole model: 16 tokens an image, captured at 1 to 32 images. The node
 //! [`DigitsNode`] serves the walk `classify` with it. Link it with `use digits_plugin as _;`.
+//!
+//! Between the images and the logits it computes in `f32` or in bf16 ([`DigitsOptions::activations`]).
 
 graph_core::backends!(
     graph_host::Host,
@@ -27,7 +29,7 @@ pub use config::DigitsConfig;
 pub use cuda_ops::DIGITS;
 pub use images::{ImageError, Images, Pixels};
 pub use model::{DigitsModel, DigitsOptions};
-pub use model_support::ModelError;
+pub use model_support::{Activation, Activations, ModelError, Stored};
 pub use node::DigitsNode;
 pub use ops::DigitsOps;
 pub use weights::{BlockWeights, Weights};

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use graph_core::{Cx, Error, In, LoadCx, Out, Result, Submodule, Tensor};
+use graph_core::{Cx, Error, In, LoadCx, Out, Result, Submodule, Tensor, bf16};
+use model_support::{Activation, Activations, Stored};
 
 use crate::{BlockWeights, DigitsConfig, DigitsOps, PATCH, TOKENS, Weights};
 
@@ -11,37 +12,41 @@ use crate::{BlockWeights, DigitsConfig, DigitsOps, PATCH, TOKENS, Weights};
 pub struct DigitsOptions {
     /// The folder with `config.json` and the weights.
     pub dir: PathBuf,
+    /// The element of everything between the images and the logits, which are `f32`.
+    pub activations: Activations,
 }
 
 impl Default for DigitsOptions {
-    /// The model that is part of this crate.
+    /// The model that is part of this crate, in `f32`.
     fn default() -> Self {
-        DigitsOptions { dir: concat!(env!("CARGO_MANIFEST_DIR"), "/models/digits").into() }
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/models/digits").into();
+        DigitsOptions { dir, activations: Activations::F32 }
     }
 }
 
 /// The weights on a device.
 pub struct DigitsModel<B: DigitsOps> {
     config: DigitsConfig,
-    patch_embed: Tensor<B, f32, 2>,
+    activations: Activations,
+    patch_embed: B::Weight,
     patch_bias: Tensor<B, f32, 2>,
     pos_embed: Tensor<B, f32, 2>,
     blocks: Vec<Block<B>>,
     norm: Tensor<B, f32, 1>,
-    head: Tensor<B, f32, 2>,
+    head: B::Weight,
     head_bias: Tensor<B, f32, 2>,
     _kernels: B::Kernels,
 }
 
 struct Block<B: DigitsOps> {
     norm1: Tensor<B, f32, 1>,
-    q: Tensor<B, f32, 2>,
-    k: Tensor<B, f32, 2>,
-    v: Tensor<B, f32, 2>,
-    o: Tensor<B, f32, 2>,
+    q: B::Weight,
+    k: B::Weight,
+    v: B::Weight,
+    o: B::Weight,
     norm2: Tensor<B, f32, 1>,
-    up: Tensor<B, f32, 2>,
-    down: Tensor<B, f32, 2>,
+    up: B::Weight,
+    down: B::Weight,
 }
 
 impl<B: DigitsOps> Submodule<B> for DigitsModel<B> {
@@ -50,27 +55,38 @@ impl<B: DigitsOps> Submodule<B> for DigitsModel<B> {
         let config = DigitsConfig::from_dir(&options.dir).map_err(Error::plugin)?;
         let w = Weights::from_dir(&options.dir, &config).map_err(Error::plugin)?;
         let (hidden, classes) = (config.hidden, config.classes);
-        let matrix = |data: &[f32], out, inner| Tensor::from_slice(cx.device, cx.stream, data, [out, inner]);
-        let blocks = w.blocks.iter().map(|block| Block::load(cx, &config, block)).collect::<Result<_>>()?;
+        let kernels = B::kernels(cx.device)?;
+        let matrix =
+            |stored: &Stored, out, inner| B::weight(&kernels, cx.device, cx.stream, stored, [out, inner]);
+        let rows = |data: &[f32], rows, width| Tensor::from_slice(cx.device, cx.stream, data, [rows, width]);
+        let blocks =
+            w.blocks.iter().map(|block| Block::load(cx, &kernels, &config, block)).collect::<Result<_>>()?;
         Ok(DigitsModel {
             patch_embed: matrix(&w.patch_embed, hidden, PATCH)?,
-            patch_bias: matrix(&w.patch_bias, 1, hidden)?,
-            pos_embed: matrix(&w.pos_embed, TOKENS, hidden)?,
+            patch_bias: rows(&w.patch_bias, 1, hidden)?,
+            pos_embed: rows(&w.pos_embed, TOKENS, hidden)?,
             blocks,
             norm: Tensor::from_slice(cx.device, cx.stream, &w.norm, [hidden])?,
             head: matrix(&w.head, classes, hidden)?,
-            head_bias: matrix(&w.head_bias, 1, classes)?,
+            head_bias: rows(&w.head_bias, 1, classes)?,
             config,
-            _kernels: B::kernels(cx.device)?,
+            activations: options.activations,
+            _kernels: kernels,
         })
     }
 }
 
 impl<B: DigitsOps> Block<B> {
-    fn load(cx: &LoadCx<'_, B>, config: &DigitsConfig, w: &BlockWeights) -> Result<Self> {
+    fn load(
+        cx: &LoadCx<'_, B>,
+        kernels: &B::Kernels,
+        config: &DigitsConfig,
+        w: &BlockWeights,
+    ) -> Result<Self> {
         let (hidden, inner) = (config.hidden, config.intermediate);
         let vector = |data: &[f32]| Tensor::from_slice(cx.device, cx.stream, data, [hidden]);
-        let matrix = |data: &[f32], out, inner| Tensor::from_slice(cx.device, cx.stream, data, [out, inner]);
+        let matrix =
+            |stored: &Stored, out, inner| B::weight(kernels, cx.device, cx.stream, stored, [out, inner]);
         Ok(Block {
             norm1: vector(&w.norm1)?,
             q: matrix(&w.q, hidden, hidden)?,
@@ -97,36 +113,48 @@ impl<B: DigitsOps> DigitsModel<B> {
         patches: In<'_, B, f32, 2>,
         logits: Out<'_, B, f32, 2>,
     ) -> Result<()> {
+        match self.activations {
+            Activations::F32 => self.forward_in::<f32>(cx, patches, logits),
+            Activations::Bf16 => self.forward_in::<bf16>(cx, patches, logits),
+        }
+    }
+
+    fn forward_in<A: Activation>(
+        &self,
+        cx: &mut Cx<'_, B>,
+        patches: In<'_, B, f32, 2>,
+        logits: Out<'_, B, f32, 2>,
+    ) -> Result<()> {
         let ([tokens, _], [images, _]) = (patches.dims(), logits.dims());
         let DigitsConfig { hidden, intermediate, heads, rms_norm_eps: eps, .. } = self.config;
         let (s, wide) = (cx.stream(), [tokens, hidden]);
-        let (h, mid, x, product) =
-            (cx.scratch(wide)?, cx.scratch(wide)?, cx.scratch(wide)?, cx.scratch(wide)?);
-        let (q, k, v) = (cx.scratch(wide)?, cx.scratch(wide)?, cx.scratch(wide)?);
-        let (up, act) = (cx.scratch([tokens, intermediate])?, cx.scratch([tokens, intermediate])?);
-        let pooled = cx.scratch([images, hidden])?;
+        let mut scratch = |dims| cx.scratch::<A, 2>(dims);
+        let (h, mid, x, product) = (scratch(wide)?, scratch(wide)?, scratch(wide)?, scratch(wide)?);
+        let (q, k, v) = (scratch(wide)?, scratch(wide)?, scratch(wide)?);
+        let (up, act) = (scratch([tokens, intermediate])?, scratch([tokens, intermediate])?);
+        let pooled = scratch([images, hidden])?;
         let scores = cx.scratch(logits.dims())?;
 
-        B::linear(s, patches, self.patch_embed.view(), product.view_mut())?;
-        B::add(s, product.view(), self.patch_bias.view(), mid.view_mut())?;
-        B::add(s, mid.view(), self.pos_embed.view(), h.view_mut())?;
+        B::linear(s, patches, &self.patch_embed, product.view_mut())?;
+        B::add_bias(s, product.view(), self.patch_bias.view(), mid.view_mut())?;
+        B::add_bias(s, mid.view(), self.pos_embed.view(), h.view_mut())?;
         for block in &self.blocks {
             B::rms_norm(s, h.view(), block.norm1.view(), eps, x.view_mut())?;
-            B::linear(s, x.view(), block.q.view(), q.view_mut())?;
-            B::linear(s, x.view(), block.k.view(), k.view_mut())?;
-            B::linear(s, x.view(), block.v.view(), v.view_mut())?;
+            B::linear(s, x.view(), &block.q, q.view_mut())?;
+            B::linear(s, x.view(), &block.k, k.view_mut())?;
+            B::linear(s, x.view(), &block.v, v.view_mut())?;
             B::attend(s, q.view(), k.view(), v.view(), heads, x.view_mut())?;
-            B::linear(s, x.view(), block.o.view(), product.view_mut())?;
+            B::linear(s, x.view(), &block.o, product.view_mut())?;
             B::add(s, h.view(), product.view(), mid.view_mut())?;
             B::rms_norm(s, mid.view(), block.norm2.view(), eps, x.view_mut())?;
-            B::linear(s, x.view(), block.up.view(), up.view_mut())?;
+            B::linear(s, x.view(), &block.up, up.view_mut())?;
             B::silu(s, up.view(), act.view_mut())?;
-            B::linear(s, act.view(), block.down.view(), product.view_mut())?;
+            B::linear(s, act.view(), &block.down, product.view_mut())?;
             B::add(s, mid.view(), product.view(), h.view_mut())?;
         }
         B::rms_norm(s, h.view(), self.norm.view(), eps, x.view_mut())?;
         B::mean(s, x.view(), pooled.view_mut())?;
-        B::linear(s, pooled.view(), self.head.view(), scores.view_mut())?;
-        B::add(s, scores.view(), self.head_bias.view(), logits)
+        B::linear(s, pooled.view(), &self.head, scores.view_mut())?;
+        B::add_bias(s, scores.view(), self.head_bias.view(), logits)
     }
 }

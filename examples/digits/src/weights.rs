@@ -1,16 +1,17 @@
-//! The weights of a folder, on the host, in `f32`.
+//! The weights of a folder, on the host.
 
 use std::path::Path;
 
-use model_support::{Dim, ModelError, TensorFiles};
+use model_support::{Dim, ModelError, Stored, TensorFiles};
 
 use crate::{DigitsConfig, PATCH, TOKENS};
 
-/// Everything that a model needs besides its sizes. Matrices are `[out, in]`.
+/// Everything that a model needs besides its sizes. Matrices are `[out, in]` and have the element that the file has;
+/// vectors and what is added to activations are `f32`.
 #[derive(Clone, Debug)]
 pub struct Weights {
     /// `[hidden, 4]`.
-    pub patch_embed: Vec<f32>,
+    pub patch_embed: Stored,
     /// `[hidden]`.
     pub patch_bias: Vec<f32>,
     /// `[16, hidden]`.
@@ -20,7 +21,7 @@ pub struct Weights {
     /// `[hidden]`.
     pub norm: Vec<f32>,
     /// `[classes, hidden]`.
-    pub head: Vec<f32>,
+    pub head: Stored,
     /// `[classes]`.
     pub head_bias: Vec<f32>,
 }
@@ -31,19 +32,19 @@ pub struct BlockWeights {
     /// `[hidden]`.
     pub norm1: Vec<f32>,
     /// `[hidden, hidden]`.
-    pub q: Vec<f32>,
+    pub q: Stored,
     /// `[hidden, hidden]`.
-    pub k: Vec<f32>,
+    pub k: Stored,
     /// `[hidden, hidden]`.
-    pub v: Vec<f32>,
+    pub v: Stored,
     /// `[hidden, hidden]`.
-    pub o: Vec<f32>,
+    pub o: Stored,
     /// `[hidden]`.
     pub norm2: Vec<f32>,
     /// `[intermediate, hidden]`.
-    pub up: Vec<f32>,
+    pub up: Stored,
     /// `[hidden, intermediate]`.
-    pub down: Vec<f32>,
+    pub down: Stored,
 }
 
 impl Weights {
@@ -54,11 +55,11 @@ impl Weights {
         let blocks = (0..config.layers).map(|i| BlockWeights::read(&files, config, i));
         Ok(Weights {
             blocks: blocks.collect::<Result<_, _>>()?,
-            patch_embed: files.read("patch_embed.weight", &[hidden, Dim("patch_size^2", PATCH)])?,
+            patch_embed: files.read_stored("patch_embed.weight", &[hidden, Dim("patch_size^2", PATCH)])?,
             patch_bias: files.read("patch_embed.bias", &[hidden])?,
             pos_embed: files.read("pos_embed.weight", &[Dim("patches", TOKENS), hidden])?,
             norm: files.read("norm.weight", &[hidden])?,
-            head: files.read("head.weight", &[classes, hidden])?,
+            head: files.read_stored("head.weight", &[classes, hidden])?,
             head_bias: files.read("head.bias", &[classes])?,
         })
     }
@@ -68,16 +69,18 @@ impl BlockWeights {
     fn read(files: &TensorFiles, config: &DigitsConfig, block: usize) -> Result<Self, ModelError> {
         let hidden = Dim("hidden_size", config.hidden);
         let inner = Dim("intermediate_size", config.intermediate);
-        let read = |name: &str, must: &[Dim]| files.read(&format!("blocks.{block}.{name}.weight"), must);
+        let of = |name: &str| format!("blocks.{block}.{name}.weight");
+        let vector = |name: &str| files.read(&of(name), &[hidden]);
+        let matrix = |name: &str, must: &[Dim]| files.read_stored(&of(name), must);
         Ok(BlockWeights {
-            norm1: read("norm1", &[hidden])?,
-            q: read("attn.q_proj", &[hidden, hidden])?,
-            k: read("attn.k_proj", &[hidden, hidden])?,
-            v: read("attn.v_proj", &[hidden, hidden])?,
-            o: read("attn.o_proj", &[hidden, hidden])?,
-            norm2: read("norm2", &[hidden])?,
-            up: read("mlp.up_proj", &[inner, hidden])?,
-            down: read("mlp.down_proj", &[hidden, inner])?,
+            norm1: vector("norm1")?,
+            q: matrix("attn.q_proj", &[hidden, hidden])?,
+            k: matrix("attn.k_proj", &[hidden, hidden])?,
+            v: matrix("attn.v_proj", &[hidden, hidden])?,
+            o: matrix("attn.o_proj", &[hidden, hidden])?,
+            norm2: vector("norm2")?,
+            up: matrix("mlp.up_proj", &[inner, hidden])?,
+            down: matrix("mlp.down_proj", &[hidden, inner])?,
         })
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn run<B: Backend>(
     let Images { images, .. } = Images::read(&args.images)?;
     let mut options = Options::default();
     if let Some(dir) = &args.model {
-        options = options.with(DigitsOptions { dir: dir.clone() });
+        options = options.with(DigitsOptions { dir: dir.clone(), ..DigitsOptions::default() });
     }
     let lists = args.buckets.as_ref().map(BucketLists::from_file).transpose()?.unwrap_or_default();
     let capture = CaptureOptions { strict: args.strict, ..CaptureOptions::default() };

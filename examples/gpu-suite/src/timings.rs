@@ -46,7 +46,8 @@ fn time(
 }
 
 pub(crate) fn digits(device: &Cuda, bundle: &Bundle, rounds: usize, report: &mut Report) -> Result<()> {
-    let options = Options::default().with(DigitsOptions { dir: bundle.digits.clone() });
+    let options =
+        Options::default().with(DigitsOptions { dir: bundle.digits.clone(), ..DigitsOptions::default() });
     let mut engine = Engine::builder(device.clone()).options(options).build(&registry("digits"))?;
     let tokens = digits::tokens(&bundle.digits);
     let captured = digits::classify(&mut engine, &tokens, 32)?;

@@ -31,8 +31,9 @@ __device__ inline Context context_of(
 }
 
 // One token per row, over its whole context.
-extern "C" __global__ void __launch_bounds__(32) attend_decode(
-    float* y, const float* q, const float* keys, const float* values, const int* page_indptr, const int* page_indices,
+template <class T>
+__device__ inline void attend_decode(
+    T* y, const T* q, const T* keys, const T* values, const int* page_indptr, const int* page_indices,
     const int* last_page_len, u32 indices, u32 page_size, u32 cache_rows, u32 kv_heads, u32 head_dim, float scale)
 {
     u32 row = blockIdx.x, head = blockIdx.y, heads = gridDim.y;
@@ -44,10 +45,29 @@ extern "C" __global__ void __launch_bounds__(32) attend_decode(
     attend_one(y + mine, q + mine, keys, values, head_dim, count, scale, context);
 }
 
+extern "C" __global__ void __launch_bounds__(32) attend_decode_f32(
+    float* y, const float* q, const float* keys, const float* values, const int* page_indptr, const int* page_indices,
+    const int* last_page_len, u32 indices, u32 page_size, u32 cache_rows, u32 kv_heads, u32 head_dim, float scale)
+{
+    attend_decode(
+        y, q, keys, values, page_indptr, page_indices, last_page_len, indices, page_size, cache_rows, kv_heads, head_dim,
+        scale);
+}
+
+extern "C" __global__ void __launch_bounds__(32) attend_decode_bf16(
+    bf16* y, const bf16* q, const bf16* keys, const bf16* values, const int* page_indptr, const int* page_indices,
+    const int* last_page_len, u32 indices, u32 page_size, u32 cache_rows, u32 kv_heads, u32 head_dim, float scale)
+{
+    attend_decode(
+        y, q, keys, values, page_indptr, page_indices, last_page_len, indices, page_size, cache_rows, kv_heads, head_dim,
+        scale);
+}
+
 // Chunks of prompts, packed: each token over tokens 0..=position of its row's context. Tokens from indptr[rows] on are
 // padding: zero.
-extern "C" __global__ void __launch_bounds__(32) attend_packed(
-    float* y, const float* q, const float* keys, const float* values, const int* indptr, const int* positions,
+template <class T>
+__device__ inline void attend_packed(
+    T* y, const T* q, const T* keys, const T* values, const int* indptr, const int* positions,
     const int* page_indptr, const int* page_indices, u32 rows, u32 indices, u32 page_size, u32 cache_rows, u32 kv_heads,
     u32 head_dim, float scale)
 {
@@ -65,4 +85,24 @@ extern "C" __global__ void __launch_bounds__(32) attend_packed(
     u32 count = real ? min((u32)positions[token] + 1, context.count * page_size) : 0;
     u64 mine = ((u64)token * heads + head) * head_dim;
     attend_one(y + mine, q + mine, keys, values, head_dim, count, scale, context);
+}
+
+extern "C" __global__ void __launch_bounds__(32) attend_packed_f32(
+    float* y, const float* q, const float* keys, const float* values, const int* indptr, const int* positions,
+    const int* page_indptr, const int* page_indices, u32 rows, u32 indices, u32 page_size, u32 cache_rows, u32 kv_heads,
+    u32 head_dim, float scale)
+{
+    attend_packed(
+        y, q, keys, values, indptr, positions, page_indptr, page_indices, rows, indices, page_size, cache_rows, kv_heads,
+        head_dim, scale);
+}
+
+extern "C" __global__ void __launch_bounds__(32) attend_packed_bf16(
+    bf16* y, const bf16* q, const bf16* keys, const bf16* values, const int* indptr, const int* positions,
+    const int* page_indptr, const int* page_indices, u32 rows, u32 indices, u32 page_size, u32 cache_rows, u32 kv_heads,
+    u32 head_dim, float scale)
+{
+    attend_packed(
+        y, q, keys, values, indptr, positions, page_indptr, page_indices, rows, indices, page_size, cache_rows, kv_heads,
+        head_dim, scale);
 }

@@ -2,22 +2,23 @@
 
 use graph_core::{Cx, In, Out, Result, Tensor};
 use graph_resources::KvPages;
+use model_support::Activation;
 
 use crate::{LlamaConfig, LlamaModel, LlamaOps, PagedRows, model::Layer};
 
 /// Where a step's tokens are in the cache: what the resources planned for it.
-pub(crate) struct Paged<'c, B: LlamaOps> {
+pub(crate) struct Paged<'c, B: LlamaOps, A> {
     pub(crate) rows: PagedRows<'c, B>,
     slot_mapping: In<'c, B, i32, 1>,
-    pages: &'c KvPages<B>,
+    pages: &'c KvPages<B, A>,
     /// One token per row.
     decode: bool,
 }
 
-impl<'c, B: LlamaOps> Paged<'c, B> {
+impl<'c, B: LlamaOps, A: Activation> Paged<'c, B, A> {
     /// Chunks of prompts.
     pub(crate) fn packed(cx: &Cx<'c, B>) -> Result<Self> {
-        let pages: &KvPages<B> = cx.resource()?;
+        let pages: &KvPages<B, A> = cx.resource()?;
         let plan = |name| cx.planned("attention", name);
         let rows = PagedRows {
             indptr: plan("indptr")?,
@@ -37,13 +38,13 @@ impl<'c, B: LlamaOps> Paged<'c, B> {
 }
 
 /// Temporary memory of [`LlamaModel::qkv`].
-pub(crate) struct QkvScratch<B: LlamaOps> {
-    normed: Tensor<B, f32, 2>,
-    q: Tensor<B, f32, 2>,
-    k: Tensor<B, f32, 2>,
+pub(crate) struct QkvScratch<B: LlamaOps, A> {
+    normed: Tensor<B, A, 2>,
+    q: Tensor<B, A, 2>,
+    k: Tensor<B, A, 2>,
 }
 
-impl<B: LlamaOps> QkvScratch<B> {
+impl<B: LlamaOps, A: Activation> QkvScratch<B, A> {
     pub(crate) fn new(cx: &mut Cx<'_, B>, config: &LlamaConfig, rows: usize) -> Result<Self> {
         Ok(QkvScratch {
             normed: cx.scratch([rows, config.hidden_size])?,
@@ -54,16 +55,16 @@ impl<B: LlamaOps> QkvScratch<B> {
 }
 
 /// Temporary memory of [`LlamaModel::mlp`].
-pub(crate) struct MlpScratch<B: LlamaOps> {
-    product: Tensor<B, f32, 2>,
-    mid: Tensor<B, f32, 2>,
-    normed: Tensor<B, f32, 2>,
-    gate: Tensor<B, f32, 2>,
-    up: Tensor<B, f32, 2>,
-    inner: Tensor<B, f32, 2>,
+pub(crate) struct MlpScratch<B: LlamaOps, A> {
+    product: Tensor<B, A, 2>,
+    mid: Tensor<B, A, 2>,
+    normed: Tensor<B, A, 2>,
+    gate: Tensor<B, A, 2>,
+    up: Tensor<B, A, 2>,
+    inner: Tensor<B, A, 2>,
 }
 
-impl<B: LlamaOps> MlpScratch<B> {
+impl<B: LlamaOps, A: Activation> MlpScratch<B, A> {
     pub(crate) fn new(cx: &mut Cx<'_, B>, config: &LlamaConfig, rows: usize) -> Result<Self> {
         let (wide, inner) = ([rows, config.hidden_size], [rows, config.intermediate_size]);
         Ok(MlpScratch {
@@ -78,39 +79,39 @@ impl<B: LlamaOps> MlpScratch<B> {
 }
 
 /// Where the queries, keys and values of a layer go.
-pub(crate) struct QkvOut<'a, B: LlamaOps> {
-    pub(crate) q: Out<'a, B, f32, 2>,
-    pub(crate) k: Out<'a, B, f32, 2>,
-    pub(crate) v: Out<'a, B, f32, 2>,
+pub(crate) struct QkvOut<'a, B: LlamaOps, A> {
+    pub(crate) q: Out<'a, B, A, 2>,
+    pub(crate) k: Out<'a, B, A, 2>,
+    pub(crate) v: Out<'a, B, A, 2>,
 }
 
 impl<B: LlamaOps> LlamaModel<B> {
     /// Norm, projections, rotary embedding.
-    pub(crate) fn qkv(
+    pub(crate) fn qkv<A: Activation>(
         &self,
         s: &B::Stream,
         layer: &Layer<B>,
-        hidden: In<'_, B, f32, 2>,
+        hidden: In<'_, B, A, 2>,
         positions: In<'_, B, i32, 1>,
-        y: &QkvOut<'_, B>,
-        t: &QkvScratch<B>,
+        y: &QkvOut<'_, B, A>,
+        t: &QkvScratch<B, A>,
     ) -> Result<()> {
         B::rms_norm(s, hidden, layer.input_norm.view(), self.config.rms_norm_eps, t.normed.view_mut())?;
-        B::linear(s, t.normed.view(), layer.q.view(), t.q.view_mut())?;
-        B::linear(s, t.normed.view(), layer.k.view(), t.k.view_mut())?;
-        B::linear(s, t.normed.view(), layer.v.view(), y.v)?;
+        B::linear(s, t.normed.view(), &layer.q, t.q.view_mut())?;
+        B::linear(s, t.normed.view(), &layer.k, t.k.view_mut())?;
+        B::linear(s, t.normed.view(), &layer.v, y.v)?;
         B::rotary(s, t.q.view(), positions, self.inverse_frequencies.view(), y.q)?;
         B::rotary(s, t.k.view(), positions, self.inverse_frequencies.view(), y.k)
     }
 
     /// Stores keys and values, then attends over what the requests have so far.
-    pub(crate) fn attention(
+    pub(crate) fn attention<A: Activation>(
         &self,
         s: &B::Stream,
         layer: usize,
-        [q, k, v]: [In<'_, B, f32, 2>; 3],
-        at: &Paged<'_, B>,
-        y: Out<'_, B, f32, 2>,
+        [q, k, v]: [In<'_, B, A, 2>; 3],
+        at: &Paged<'_, B, A>,
+        y: Out<'_, B, A, 2>,
     ) -> Result<()> {
         let (keys, values, heads) = (at.pages.keys(layer)?, at.pages.values(layer)?, self.config.heads());
         B::store_kv(s, k, v, at.slot_mapping, keys.view_mut(), values.view_mut())?;
@@ -121,44 +122,44 @@ impl<B: LlamaOps> LlamaModel<B> {
     }
 
     /// Output projection, residual, norm, SwiGLU, residual.
-    pub(crate) fn mlp(
+    pub(crate) fn mlp<A: Activation>(
         &self,
         s: &B::Stream,
         layer: &Layer<B>,
-        hidden: In<'_, B, f32, 2>,
-        attn: In<'_, B, f32, 2>,
-        y: Out<'_, B, f32, 2>,
-        t: &MlpScratch<B>,
+        hidden: In<'_, B, A, 2>,
+        attn: In<'_, B, A, 2>,
+        y: Out<'_, B, A, 2>,
+        t: &MlpScratch<B, A>,
     ) -> Result<()> {
-        B::linear(s, attn, layer.o.view(), t.product.view_mut())?;
+        B::linear(s, attn, &layer.o, t.product.view_mut())?;
         B::add(s, hidden, t.product.view(), t.mid.view_mut())?;
         B::rms_norm(s, t.mid.view(), layer.post_norm.view(), self.config.rms_norm_eps, t.normed.view_mut())?;
-        B::linear(s, t.normed.view(), layer.gate.view(), t.gate.view_mut())?;
-        B::linear(s, t.normed.view(), layer.up.view(), t.up.view_mut())?;
+        B::linear(s, t.normed.view(), &layer.gate, t.gate.view_mut())?;
+        B::linear(s, t.normed.view(), &layer.up, t.up.view_mut())?;
         B::silu_mul(s, t.gate.view(), t.up.view(), t.inner.view_mut())?;
-        B::linear(s, t.inner.view(), layer.down.view(), t.product.view_mut())?;
+        B::linear(s, t.inner.view(), &layer.down, t.product.view_mut())?;
         B::add(s, t.mid.view(), t.product.view(), y)
     }
 
     /// Final norm and head.
-    pub(crate) fn head(
+    pub(crate) fn head<A: Activation>(
         &self,
         cx: &mut Cx<'_, B>,
-        hidden: In<'_, B, f32, 2>,
+        hidden: In<'_, B, A, 2>,
         logits: Out<'_, B, f32, 2>,
     ) -> Result<()> {
         let normed = cx.scratch(hidden.dims())?;
         B::rms_norm(cx.stream(), hidden, self.norm.view(), self.config.rms_norm_eps, normed.view_mut())?;
-        B::linear(cx.stream(), normed.view(), self.head.view(), logits)
+        B::linear(cx.stream(), normed.view(), &self.head, logits)
     }
 
     /// All layers, from one hidden state to another.
-    pub(crate) fn layers(
+    pub(crate) fn layers<A: Activation>(
         &self,
         cx: &mut Cx<'_, B>,
-        first: In<'_, B, f32, 2>,
-        at: &Paged<'_, B>,
-        last: Out<'_, B, f32, 2>,
+        first: In<'_, B, A, 2>,
+        at: &Paged<'_, B, A>,
+        last: Out<'_, B, A, 2>,
     ) -> Result<()> {
         let (s, c, [rows, _]) = (cx.stream(), &self.config, first.dims());
         let between = [cx.scratch([rows, c.hidden_size])?, cx.scratch([rows, c.hidden_size])?];
@@ -179,17 +180,16 @@ impl<B: LlamaOps> LlamaModel<B> {
     }
 
     /// One token of each request: all layers and the head.
-    pub(crate) fn decode(
+    pub(crate) fn decode<A: Activation>(
         &self,
         cx: &mut Cx<'_, B>,
         tokens: In<'_, B, i32, 1>,
         logits: Out<'_, B, f32, 2>,
     ) -> Result<()> {
-        let at = Paged::decode(cx)?;
-        let [rows] = tokens.dims();
-        let (first, last) =
-            (cx.scratch([rows, self.config.hidden_size])?, cx.scratch([rows, self.config.hidden_size])?);
-        B::gather(cx.stream(), self.embed.view(), tokens, first.view_mut())?;
+        let at = Paged::<B, A>::decode(cx)?;
+        let wide = [tokens.len(), self.config.hidden_size];
+        let (first, last) = (cx.scratch::<A, 2>(wide)?, cx.scratch(wide)?);
+        B::embed(cx.stream(), &self.embed, tokens, first.view_mut())?;
         self.layers(cx, first.view(), &at, last.view_mut())?;
         self.head(cx, last.view(), logits)
     }

@@ -1,9 +1,9 @@
-//! The operations on the CPU: each is one kernel over slices.
+//! The operations on the CPU: each is one kernel over slices of `f32`, rounded at the end where the activations are not.
 
-use graph_core::{In, Out, Result};
+use graph_core::{In, Out, Result, Tensor};
 use graph_host::{Host, Stream};
-
 use graph_resources::sample_rows;
+use model_support::{Activation, Stored};
 
 use crate::{
     LlamaOps, PagedRows,
@@ -12,67 +12,89 @@ use crate::{
 
 impl LlamaOps for Host {
     type Kernels = ();
+    /// Widened: the products would do it at every use.
+    type Weight = Tensor<Host, f32, 2>;
 
     fn kernels(_device: &Host) -> Result<()> {
         Ok(())
     }
 
-    fn gather(
+    fn weight(
+        _kernels: &(),
+        device: &Host,
         stream: &Stream,
-        table: In<'_, Host, f32, 2>,
-        rows: In<'_, Host, i32, 1>,
-        y: Out<'_, Host, f32, 2>,
+        stored: &Stored,
+        dims: [usize; 2],
+    ) -> Result<Self::Weight> {
+        Tensor::from_slice(device, stream, &stored.widened(), dims)
+    }
+
+    fn embed<A: Activation>(
+        stream: &Stream,
+        table: &Self::Weight,
+        tokens: In<'_, Host, i32, 1>,
+        y: Out<'_, Host, A, 2>,
     ) -> Result<()> {
         let [_, width] = table.dims();
-        stream.kernel("gather", (table, rows), (y,), move |(table, rows), (y,)| {
-            kernels::gather(table, rows, width, y);
+        stream.kernel("embed", (table.view(), tokens), (y,), move |(table, tokens), (y,)| {
+            A::write(y, |y| kernels::gather(table, tokens, width, y));
         })
     }
 
-    fn rms_norm(
+    fn gather<A: Activation>(
         stream: &Stream,
-        x: In<'_, Host, f32, 2>,
+        x: In<'_, Host, A, 2>,
+        rows: In<'_, Host, i32, 1>,
+        y: Out<'_, Host, A, 2>,
+    ) -> Result<()> {
+        let [_, width] = x.dims();
+        stream.kernel("gather", (x, rows), (y,), move |(x, rows), (y,)| kernels::gather(x, rows, width, y))
+    }
+
+    fn rms_norm<A: Activation>(
+        stream: &Stream,
+        x: In<'_, Host, A, 2>,
         weight: In<'_, Host, f32, 1>,
         eps: f32,
-        y: Out<'_, Host, f32, 2>,
+        y: Out<'_, Host, A, 2>,
     ) -> Result<()> {
         stream.kernel("rms_norm", (x, weight), (y,), move |(x, weight), (y,)| {
-            kernels::rms_norm(x, weight, eps, y);
+            A::write(y, |y| kernels::rms_norm(&A::widen(x), weight, eps, y));
         })
     }
 
-    fn linear(
+    fn linear<X: Activation, Y: Activation>(
         stream: &Stream,
-        x: In<'_, Host, f32, 2>,
-        weight: In<'_, Host, f32, 2>,
-        y: Out<'_, Host, f32, 2>,
+        x: In<'_, Host, X, 2>,
+        weight: &Self::Weight,
+        y: Out<'_, Host, Y, 2>,
     ) -> Result<()> {
         let [_, inner] = x.dims();
-        stream.kernel("linear", (x, weight), (y,), move |(x, weight), (y,)| {
-            kernels::linear(x, weight, inner, y);
+        stream.kernel("linear", (x, weight.view()), (y,), move |(x, weight), (y,)| {
+            Y::write(y, |y| kernels::linear(&X::widen(x), weight, inner, y));
         })
     }
 
-    fn rotary(
+    fn rotary<A: Activation>(
         stream: &Stream,
-        x: In<'_, Host, f32, 2>,
+        x: In<'_, Host, A, 2>,
         positions: In<'_, Host, i32, 1>,
         inverse_frequencies: In<'_, Host, f32, 1>,
-        y: Out<'_, Host, f32, 2>,
+        y: Out<'_, Host, A, 2>,
     ) -> Result<()> {
         let reads = (x, positions, inverse_frequencies);
         stream.kernel("rotary", reads, (y,), |(x, positions, frequencies), (y,)| {
-            kernels::rotary(x, positions, frequencies, y);
+            A::write(y, |y| kernels::rotary(&A::widen(x), positions, frequencies, y));
         })
     }
 
-    fn store_kv(
+    fn store_kv<A: Activation>(
         stream: &Stream,
-        k: In<'_, Host, f32, 2>,
-        v: In<'_, Host, f32, 2>,
+        k: In<'_, Host, A, 2>,
+        v: In<'_, Host, A, 2>,
         slot_mapping: In<'_, Host, i32, 1>,
-        keys: Out<'_, Host, f32, 2>,
-        values: Out<'_, Host, f32, 2>,
+        keys: Out<'_, Host, A, 2>,
+        values: Out<'_, Host, A, 2>,
     ) -> Result<()> {
         let [_, width] = k.dims();
         let (reads, writes) = ((k, v, slot_mapping), (keys, values));
@@ -82,31 +104,31 @@ impl LlamaOps for Host {
         })
     }
 
-    fn attend_decode(
+    fn attend_decode<A: Activation>(
         stream: &Stream,
-        q: In<'_, Host, f32, 2>,
-        keys: In<'_, Host, f32, 2>,
-        values: In<'_, Host, f32, 2>,
+        q: In<'_, Host, A, 2>,
+        keys: In<'_, Host, A, 2>,
+        values: In<'_, Host, A, 2>,
         rows: PagedRows<'_, Host>,
         heads: Heads,
-        y: Out<'_, Host, f32, 2>,
+        y: Out<'_, Host, A, 2>,
     ) -> Result<()> {
         let page_size = rows.page_size;
         let reads = (q, keys, values, rows.page_indptr, rows.page_indices, rows.last_page_len);
         stream.kernel("attend_decode", reads, (y,), move |(q, keys, values, indptr, indices, last), (y,)| {
             let (cache, pages) = (Cache { keys, values }, Pages { indptr, indices, page_size });
-            kernels::attend_decode(q, cache, pages, last, heads, y);
+            A::write(y, |y| kernels::attend_decode(&A::widen(q), cache, pages, last, heads, y));
         })
     }
 
-    fn attend_packed(
+    fn attend_packed<A: Activation>(
         stream: &Stream,
-        q: In<'_, Host, f32, 2>,
-        keys: In<'_, Host, f32, 2>,
-        values: In<'_, Host, f32, 2>,
+        q: In<'_, Host, A, 2>,
+        keys: In<'_, Host, A, 2>,
+        values: In<'_, Host, A, 2>,
         rows: PagedRows<'_, Host>,
         heads: Heads,
-        y: Out<'_, Host, f32, 2>,
+        y: Out<'_, Host, A, 2>,
     ) -> Result<()> {
         let page_size = rows.page_size;
         let PagedRows { page_indptr, page_indices, indptr, positions, .. } = rows;
@@ -117,7 +139,8 @@ impl LlamaOps for Host {
             (y,),
             move |(q, keys, values, ends, indices, indptr, positions), (y,)| {
                 let (cache, pages) = (Cache { keys, values }, Pages { indptr: ends, indices, page_size });
-                kernels::attend_packed(q, cache, pages, Queries { indptr, positions }, heads, y);
+                let queries = Queries { indptr, positions };
+                A::write(y, |y| kernels::attend_packed(&A::widen(q), cache, pages, queries, heads, y));
             },
         )
     }
@@ -134,21 +157,25 @@ impl LlamaOps for Host {
         })
     }
 
-    fn silu_mul(
+    fn silu_mul<A: Activation>(
         stream: &Stream,
-        gate: In<'_, Host, f32, 2>,
-        up: In<'_, Host, f32, 2>,
-        y: Out<'_, Host, f32, 2>,
+        gate: In<'_, Host, A, 2>,
+        up: In<'_, Host, A, 2>,
+        y: Out<'_, Host, A, 2>,
     ) -> Result<()> {
-        stream.kernel("silu_mul", (gate, up), (y,), |(gate, up), (y,)| kernels::silu_mul(gate, up, y))
+        stream.kernel("silu_mul", (gate, up), (y,), |(gate, up), (y,)| {
+            A::write(y, |y| kernels::silu_mul(&A::widen(gate), &A::widen(up), y));
+        })
     }
 
-    fn add(
+    fn add<A: Activation>(
         stream: &Stream,
-        a: In<'_, Host, f32, 2>,
-        b: In<'_, Host, f32, 2>,
-        y: Out<'_, Host, f32, 2>,
+        a: In<'_, Host, A, 2>,
+        b: In<'_, Host, A, 2>,
+        y: Out<'_, Host, A, 2>,
     ) -> Result<()> {
-        stream.kernel("add", (a, b), (y,), |(a, b), (y,)| kernels::add(a, b, y))
+        stream.kernel("add", (a, b), (y,), |(a, b), (y,)| {
+            A::write(y, |y| kernels::add(&A::widen(a), &A::widen(b), y));
+        })
     }
 }

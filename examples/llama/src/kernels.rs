@@ -3,8 +3,11 @@
 //! All work row by row: a row's result does not depend on the rows beside it. A token or row out of range panics,
 //! like a wrong length; the host backend makes an error of it.
 
-use model_support::kernels::{PagedRows, attend_paged, silu};
 pub use model_support::kernels::{add, linear, rms_norm};
+use model_support::{
+    Activation,
+    kernels::{PagedRows, attend_paged, silu},
+};
 
 /// The sizes of attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +22,11 @@ pub struct Heads {
 
 /// The keys and values of a layer, `[rows, kv_dim]` each.
 #[derive(Clone, Copy, Debug)]
-pub struct Cache<'a> {
+pub struct Cache<'a, T> {
     /// The keys.
-    pub keys: &'a [f32],
+    pub keys: &'a [T],
     /// The values.
-    pub values: &'a [f32],
+    pub values: &'a [T],
 }
 
 /// The pages of each row of a step.
@@ -53,7 +56,7 @@ pub struct Queries<'a> {
 }
 
 /// `y[i] = table[rows[i]]`: the embedding of tokens, or some rows of a batch.
-pub fn gather(table: &[f32], rows: &[i32], width: usize, y: &mut [f32]) {
+pub fn gather<T: Copy>(table: &[T], rows: &[i32], width: usize, y: &mut [T]) {
     for (row, y) in rows.iter().zip(y.chunks_exact_mut(width)) {
         let from = usize::try_from(*row).ok().and_then(|row| table.get(row * width..(row + 1) * width));
         let rows = table.len() / width;
@@ -80,7 +83,7 @@ pub fn rotary(x: &[f32], positions: &[i32], inverse_frequencies: &[f32], y: &mut
 }
 
 /// Writes each token's keys (or values) to its row of the cache.
-pub fn store(x: &[f32], slot_mapping: &[i32], width: usize, cache: &mut [f32]) {
+pub fn store<T: Copy>(x: &[T], slot_mapping: &[i32], width: usize, cache: &mut [T]) {
     for (x, row) in x.chunks_exact(width).zip(slot_mapping) {
         let rows = cache.len() / width;
         let to = usize::try_from(*row).ok().and_then(|row| cache.get_mut(row * width..(row + 1) * width));
@@ -89,9 +92,9 @@ pub fn store(x: &[f32], slot_mapping: &[i32], width: usize, cache: &mut [f32]) {
 }
 
 /// Attention of one token per row over its whole context. A row without pages is zero.
-pub fn attend_decode(
+pub fn attend_decode<T: Activation>(
     q: &[f32],
-    cache: Cache<'_>,
+    cache: Cache<'_, T>,
     pages: Pages<'_>,
     last_page_len: &[i32],
     heads: Heads,
@@ -108,9 +111,9 @@ pub fn attend_decode(
 
 /// Causal attention of packed chunks: each token over tokens `0..=position` of its row's context, whatever batch or
 /// chunk it comes in. Tokens beyond the last row's are zero.
-pub fn attend_packed(
+pub fn attend_packed<T: Activation>(
     q: &[f32],
-    cache: Cache<'_>,
+    cache: Cache<'_, T>,
     pages: Pages<'_>,
     queries: Queries<'_>,
     heads: Heads,
@@ -128,9 +131,9 @@ pub fn attend_packed(
 }
 
 /// All heads of one token over the first `tokens` tokens of a context. Query heads share key heads in groups.
-fn attend_token(
+fn attend_token<T: Activation>(
     q: &[f32],
-    cache: Cache<'_>,
+    cache: Cache<'_, T>,
     (pages, page_size): (&[i32], usize),
     tokens: usize,
     sizes: Heads,

@@ -5,6 +5,10 @@
 //! [`Embed`], [`Qkv`] and [`Mlp`] (the latter two once per layer) are captured at token totals and [`LlamaNode`] runs
 //! attention eagerly between them; or the region [`BlockLoop`], which has all layers with attention inside. All call
 //! the same parts of [`LlamaModel`]. Link it with `use llama_plugin as _;`.
+//!
+//! Between the tokens and the logits it computes in `f32` or in bf16 ([`LlamaOptions::activations`]), keys and values
+//! included. In bf16 the regions are named `embed_bf16`, `qkv_bf16`, `mlp_bf16` and `block_loop_bf16`; an engine has
+//! those of one element. Matrices of weights whose file has bf16 stay so on CUDA with either.
 
 graph_core::backends!(
     graph_host::Host,
@@ -24,12 +28,13 @@ mod ops;
 mod options;
 mod prefill;
 mod regions;
+mod runners;
 mod tokenizer;
 mod weights;
 
 pub use config::LlamaConfig;
 pub use model::LlamaModel;
-pub use model_support::ModelError;
+pub use model_support::{Activation, Activations, ModelError, Stored};
 pub use node::{LlamaNode, WrongPrefill};
 pub use ops::{LlamaOps, PagedRows};
 pub use options::{LlamaOptions, OptionsError, Prefill};

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use graph_core::{Error, LoadCx, Result, Submodule, Tensor};
+use model_support::{Activation, Stored};
 
 use crate::{LayerWeights, LlamaConfig, LlamaOps, LlamaOptions, Prefill, Weights};
 
@@ -10,25 +11,25 @@ use crate::{LayerWeights, LlamaConfig, LlamaOps, LlamaOptions, Prefill, Weights}
 pub struct LlamaModel<B: LlamaOps> {
     pub(crate) config: LlamaConfig,
     pub(crate) options: LlamaOptions,
-    pub(crate) embed: Tensor<B, f32, 2>,
+    pub(crate) embed: B::Weight,
     pub(crate) layers: Vec<Layer<B>>,
     pub(crate) norm: Tensor<B, f32, 1>,
     /// The embedding's memory where they are tied.
-    pub(crate) head: Tensor<B, f32, 2>,
+    pub(crate) head: B::Weight,
     pub(crate) inverse_frequencies: Tensor<B, f32, 1>,
     _kernels: B::Kernels,
 }
 
 pub(crate) struct Layer<B: LlamaOps> {
     pub(crate) input_norm: Tensor<B, f32, 1>,
-    pub(crate) q: Tensor<B, f32, 2>,
-    pub(crate) k: Tensor<B, f32, 2>,
-    pub(crate) v: Tensor<B, f32, 2>,
-    pub(crate) o: Tensor<B, f32, 2>,
+    pub(crate) q: B::Weight,
+    pub(crate) k: B::Weight,
+    pub(crate) v: B::Weight,
+    pub(crate) o: B::Weight,
     pub(crate) post_norm: Tensor<B, f32, 1>,
-    pub(crate) gate: Tensor<B, f32, 2>,
-    pub(crate) up: Tensor<B, f32, 2>,
-    pub(crate) down: Tensor<B, f32, 2>,
+    pub(crate) gate: B::Weight,
+    pub(crate) up: B::Weight,
+    pub(crate) down: B::Weight,
 }
 
 impl<B: LlamaOps> Submodule<B> for LlamaModel<B> {
@@ -38,12 +39,13 @@ impl<B: LlamaOps> Submodule<B> for LlamaModel<B> {
         let config = LlamaConfig::from_dir(&options.dir).map_err(Error::plugin)?;
         let weights = Weights::from_dir(&options.dir, &config).map_err(Error::plugin)?;
         let tokens = [config.vocab_size, config.hidden_size];
-        let embed = Tensor::from_slice(cx.device, cx.stream, &weights.embed, tokens)?;
+        let kernels = B::kernels(cx.device)?;
+        let embed = B::weight(&kernels, cx.device, cx.stream, &weights.embed, tokens)?;
         let head = match &weights.head {
-            Some(head) => Tensor::from_slice(cx.device, cx.stream, head, tokens)?,
+            Some(head) => B::weight(&kernels, cx.device, cx.stream, head, tokens)?,
             None => embed.clone(),
         };
-        let layers = weights.layers.iter().map(|layer| Layer::load(cx, &config, layer));
+        let layers = weights.layers.iter().map(|layer| Layer::load(cx, &kernels, &config, layer));
         Ok(LlamaModel {
             layers: layers.collect::<Result<_>>()?,
             norm: vector(cx, &weights.norm)?,
@@ -52,16 +54,22 @@ impl<B: LlamaOps> Submodule<B> for LlamaModel<B> {
             options,
             embed,
             head,
-            _kernels: B::kernels(cx.device)?,
+            _kernels: kernels,
         })
     }
 }
 
 impl<B: LlamaOps> Layer<B> {
-    fn load(cx: &LoadCx<'_, B>, config: &LlamaConfig, w: &LayerWeights) -> Result<Self> {
+    fn load(
+        cx: &LoadCx<'_, B>,
+        kernels: &B::Kernels,
+        config: &LlamaConfig,
+        w: &LayerWeights,
+    ) -> Result<Self> {
         let (hidden, inner) = (config.hidden_size, config.intermediate_size);
         let (q_dim, kv_dim) = (config.q_dim(), config.kv_dim());
-        let matrix = |data: &[f32], out, inner| Tensor::from_slice(cx.device, cx.stream, data, [out, inner]);
+        let matrix =
+            |stored: &Stored, out, inner| B::weight(kernels, cx.device, cx.stream, stored, [out, inner]);
         Ok(Layer {
             input_norm: vector(cx, &w.input_norm)?,
             q: matrix(&w.q, q_dim, hidden)?,
@@ -91,11 +99,16 @@ impl<B: LlamaOps> LlamaModel<B> {
         &self.options
     }
 
-    /// The layers that have regions of their own.
-    pub(crate) fn piecewise_layers(&self) -> Range<usize> {
+    /// Whether these are the activations of its options: the regions of others have no instance.
+    pub(crate) fn computes_in<A: Activation>(&self) -> bool {
+        self.options.activations == A::ACTIVATIONS
+    }
+
+    /// The layers that have regions of their own, with these activations.
+    pub(crate) fn piecewise_layers<A: Activation>(&self) -> Range<usize> {
         match self.options.prefill {
-            Prefill::Piecewise => 0..self.layers.len(),
-            Prefill::BlockLoop => 0..0,
+            Prefill::Piecewise if self.computes_in::<A>() => 0..self.layers.len(),
+            Prefill::Piecewise | Prefill::BlockLoop => 0..0,
         }
     }
 }

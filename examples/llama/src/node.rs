@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use graph_core::{
     BatchedCudaGraphConfig, BindCx, CallInputs, CudaGraphConfig, Cx, Elem, Error, Forward, IoSchema, LoadCx,
-    Node, NodeInputs, Resource, Result, Runner, Schema, Shape, Statics, StepRequests, SubmoduleStep,
+    Node, NodeInputs, Resource, Result, Schema, Shape, Statics, StepRequests, SubmoduleStep, bf16,
 };
 use graph_resources::{AttentionPlan, PagedKv, Sampler, SamplerState};
+use model_support::Activations;
 
-use crate::{BlockLoop, Embed, LlamaModel, LlamaOps, Mlp, Prefill, Qkv};
+use crate::{LlamaModel, LlamaOps, Prefill, runners::Runners};
 
 const TOKEN: IoSchema = IoSchema::host("token", Elem::I32, 1, "[tokens]");
 /// 1 for a request whose prompt ends with this chunk, so that a token is drawn; 0 otherwise.
@@ -53,21 +54,13 @@ const PREFILL_BLOCK_LOOP: Forward = Forward {
 /// prompt may come in chunks. `draws` of a prefill says which requests' prompts are complete; the others' `token` is
 /// their largest logit, and their sampler does not move.
 pub struct LlamaNode<B: LlamaOps> {
-    pub(crate) model: Arc<LlamaModel<B>>,
-    pub(crate) embed: Runner<Embed<B>>,
-    pub(crate) layers: Layers<B>,
+    model: Arc<LlamaModel<B>>,
+    runners: ByActivations<B>,
 }
 
-/// The runners of all layers.
-pub(crate) enum Layers<B: LlamaOps> {
-    Piecewise(Vec<Layer<B>>),
-    BlockLoop(Box<Runner<BlockLoop<B>>>),
-}
-
-/// Of one layer, before and after its attention.
-pub(crate) struct Layer<B: LlamaOps> {
-    pub(crate) qkv: Runner<Qkv<B>>,
-    pub(crate) mlp: Runner<Mlp<B>>,
+enum ByActivations<B: LlamaOps> {
+    F32(Runners<B, f32>),
+    Bf16(Runners<B, bf16>),
 }
 
 graph_core::register_node!("llama", LlamaNode<B>, &[DECODE, PREFILL, PREFILL_BLOCK_LOOP]);
@@ -83,7 +76,10 @@ impl<B: LlamaOps> Node<B> for LlamaNode<B> {
     fn resources(model: &Arc<LlamaModel<B>>, _cx: &LoadCx<'_, B>) -> Result<Vec<Box<dyn Resource<B>>>> {
         let kv = model.options.kv(&model.config);
         Ok(vec![
-            Box::new(PagedKv::new(kv)?),
+            Box::new(match model.options.activations {
+                Activations::F32 => PagedKv::with_element::<f32>(kv)?,
+                Activations::Bf16 => PagedKv::with_element::<bf16>(kv)?,
+            }),
             Box::new(AttentionPlan::new(&kv)),
             Box::new(Sampler::new(model.options.max_requests)?),
         ])
@@ -110,16 +106,12 @@ impl<B: LlamaOps> Node<B> for LlamaNode<B> {
     }
 
     fn bind(model: Arc<LlamaModel<B>>, cx: &mut BindCx<'_, B>) -> Result<Self> {
-        let embed = cx.runners.take_one()?;
-        let layers = match model.options.prefill {
-            Prefill::Piecewise => {
-                let (qkv, mlp) = (cx.runners.take()?, cx.runners.take()?);
-                let layers = qkv.into_iter().zip(mlp).map(|(qkv, mlp)| Layer { qkv, mlp });
-                Layers::Piecewise(layers.collect())
-            }
-            Prefill::BlockLoop => Layers::BlockLoop(Box::new(cx.runners.take_one()?)),
+        let prefill = model.options.prefill;
+        let runners = match model.options.activations {
+            Activations::F32 => ByActivations::F32(Runners::take(prefill, cx)?),
+            Activations::Bf16 => ByActivations::Bf16(Runners::take(prefill, cx)?),
         };
-        Ok(LlamaNode { model, embed, layers })
+        Ok(LlamaNode { model, runners })
     }
 
     fn forward(&mut self, forward: &str, cx: &mut Cx<'_, B>, call: &CallInputs<'_, B>) -> Result<()> {
@@ -130,24 +122,16 @@ impl<B: LlamaOps> Node<B> for LlamaNode<B> {
     }
 
     fn set_slot(&mut self, slot: usize) {
-        self.embed.set_slot(slot);
-        match &mut self.layers {
-            Layers::BlockLoop(layers) => layers.set_slot(slot),
-            Layers::Piecewise(layers) => layers.iter_mut().for_each(|layer| {
-                layer.qkv.set_slot(slot);
-                layer.mlp.set_slot(slot);
-            }),
+        match &mut self.runners {
+            ByActivations::F32(runners) => runners.set_slot(slot),
+            ByActivations::Bf16(runners) => runners.set_slot(slot),
         }
     }
 
     fn set_eager(&mut self, eager_only: bool) {
-        self.embed.set_eager(eager_only);
-        match &mut self.layers {
-            Layers::BlockLoop(layers) => layers.set_eager(eager_only),
-            Layers::Piecewise(layers) => layers.iter_mut().for_each(|layer| {
-                layer.qkv.set_eager(eager_only);
-                layer.mlp.set_eager(eager_only);
-            }),
+        match &mut self.runners {
+            ByActivations::F32(runners) => runners.set_eager(eager_only),
+            ByActivations::Bf16(runners) => runners.set_eager(eager_only),
         }
     }
 }
@@ -155,8 +139,11 @@ impl<B: LlamaOps> Node<B> for LlamaNode<B> {
 impl<B: LlamaOps> LlamaNode<B> {
     /// One token of each request, captured as a whole: from token to token.
     fn forward_batched(&mut self, cx: &mut Cx<'_, B>, call: &CallInputs<'_, B>) -> Result<()> {
-        let logits = call.outputs.get("logits")?;
-        self.model.decode(cx, call.inputs.get("token")?, logits)?;
+        let (token, logits) = (call.inputs.get("token")?, call.outputs.get("logits")?);
+        match self.model.options.activations {
+            Activations::F32 => self.model.decode::<f32>(cx, token, logits)?,
+            Activations::Bf16 => self.model.decode::<bf16>(cx, token, logits)?,
+        }
         let (rows, state) = (cx.planned("sampler", "row")?, cx.resource::<SamplerState<B>>()?);
         B::sample(cx.stream(), logits.read(), rows, state.words().view_mut(), call.outputs.get("token")?)
     }
@@ -171,7 +158,10 @@ impl<B: LlamaOps> LlamaNode<B> {
         if asked != self.model.options.prefill {
             return Err(Error::plugin(WrongPrefill { asked, captured: self.model.options.prefill }));
         }
-        self.prefill(cx, call)
+        match &mut self.runners {
+            ByActivations::F32(runners) => runners.prefill(&self.model, cx, call),
+            ByActivations::Bf16(runners) => runners.prefill(&self.model, cx, call),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use graph_resources::KvOptions;
+use model_support::Activations;
 
 use crate::LlamaConfig;
 
@@ -41,10 +42,12 @@ pub struct LlamaOptions {
     pub pages: Option<usize>,
     /// How prefill runs.
     pub prefill: Prefill,
+    /// The element of everything between the tokens and the logits, keys and values included. Logits are `f32`.
+    pub activations: Activations,
 }
 
 impl Default for LlamaOptions {
-    /// The model that is part of this crate, 32 requests of at most 2,048 positions each, pages of 16 tokens.
+    /// The model that is part of this crate, 32 requests of at most 2,048 positions each, pages of 16 tokens, in `f32`.
     fn default() -> Self {
         LlamaOptions {
             dir: concat!(env!("CARGO_MANIFEST_DIR"), "/models/shakespeare").into(),
@@ -53,6 +56,7 @@ impl Default for LlamaOptions {
             page_size: 16,
             pages: None,
             prefill: Prefill::Piecewise,
+            activations: Activations::F32,
         }
     }
 }

@@ -4,17 +4,23 @@ use graph_core::{
     CallInputs, Cx, Error, Label, Resource, Result, Row, StepContext, StepRequests, Steps, Tensor,
 };
 use graph_resources::{AttentionPlan, Sampler, SamplerState};
+use model_support::Activation;
 
 use crate::{
-    BlockLoopArgs, EmbedArgs, LlamaNode, LlamaOps, MlpArgs, QkvArgs,
+    BlockLoopArgs, EmbedArgs, LlamaModel, LlamaOps, MlpArgs, QkvArgs,
     forward::Paged,
-    node::{Layer, Layers},
+    runners::{Layer, Layers, Runners},
 };
 
-impl<B: LlamaOps> LlamaNode<B> {
+impl<B: LlamaOps, A: Activation> Runners<B, A> {
     /// The hidden state stays where it is from region to region.
-    pub(crate) fn prefill(&mut self, cx: &mut Cx<'_, B>, call: &CallInputs<'_, B>) -> Result<()> {
-        let (model, s, lens) = (&*self.model, cx.stream(), call.engine_inputs.seq_lens);
+    pub(crate) fn prefill(
+        &mut self,
+        model: &LlamaModel<B>,
+        cx: &mut Cx<'_, B>,
+        call: &CallInputs<'_, B>,
+    ) -> Result<()> {
+        let (s, lens) = (cx.stream(), call.engine_inputs.seq_lens);
         if let Some(row) = lens.iter().position(|len| *len == 0) {
             return Err(Error::plugin(format!("llama.prefill: request {row} has no token; leave it out")));
         }
@@ -32,7 +38,7 @@ impl<B: LlamaOps> LlamaNode<B> {
                 h = layers.run_step(BlockLoopArgs { hidden: h }, requests, steps)?.into_out().hidden;
             }
             Layers::Piecewise(layers) => {
-                let at = &Paged::packed(cx)?;
+                let at = &Paged::<B, A>::packed(cx)?;
                 let positions = &positions(steps(cx)?);
                 let attn = cx.scratch([token.len(), model.config.q_dim()])?;
                 for (layer, Layer { qkv, mlp }) in layers.iter_mut().enumerate() {
@@ -51,7 +57,7 @@ impl<B: LlamaOps> LlamaNode<B> {
         };
         let last: Vec<i32> = lens.iter().map(last_of).collect();
         let rows = Tensor::from_slice(cx.device(), s, &last, [last.len()])?;
-        let last = cx.scratch([lens.len(), model.config.hidden_size])?;
+        let last = cx.scratch::<A, 2>([lens.len(), model.config.hidden_size])?;
         B::gather(s, h.view(), rows.view(), last.view_mut())?;
         model.head(cx, last.view(), call.outputs.get("logits")?)?;
         draw::<B>(cx, call)

@@ -1,22 +1,23 @@
-//! The weights of a folder, on the host, in `f32`.
+//! The weights of a folder, on the host.
 
 use std::path::Path;
 
-use model_support::{Dim, ModelError, TensorFiles};
+use model_support::{Dim, ModelError, Stored, TensorFiles};
 
 use crate::LlamaConfig;
 
-/// Everything that a model needs besides its sizes. Matrices are `[out, in]`.
+/// Everything that a model needs besides its sizes. Matrices are `[out, in]` and have the element that the file has;
+/// norms are `f32`.
 #[derive(Clone, Debug)]
 pub struct Weights {
     /// `[vocab, hidden]`.
-    pub embed: Vec<f32>,
+    pub embed: Stored,
     /// One per layer.
     pub layers: Vec<LayerWeights>,
     /// `[hidden]`.
     pub norm: Vec<f32>,
     /// `[vocab, hidden]`; `None` where the head is the embedding.
-    pub head: Option<Vec<f32>>,
+    pub head: Option<Stored>,
 }
 
 /// The weights of one layer.
@@ -25,21 +26,21 @@ pub struct LayerWeights {
     /// `[hidden]`.
     pub input_norm: Vec<f32>,
     /// `[heads * head_dim, hidden]`.
-    pub q: Vec<f32>,
+    pub q: Stored,
     /// `[kv_heads * head_dim, hidden]`.
-    pub k: Vec<f32>,
+    pub k: Stored,
     /// `[kv_heads * head_dim, hidden]`.
-    pub v: Vec<f32>,
+    pub v: Stored,
     /// `[hidden, heads * head_dim]`.
-    pub o: Vec<f32>,
+    pub o: Stored,
     /// `[hidden]`.
     pub post_norm: Vec<f32>,
     /// `[intermediate, hidden]`.
-    pub gate: Vec<f32>,
+    pub gate: Stored,
     /// `[intermediate, hidden]`.
-    pub up: Vec<f32>,
+    pub up: Stored,
     /// `[hidden, intermediate]`.
-    pub down: Vec<f32>,
+    pub down: Stored,
 }
 
 impl Weights {
@@ -51,7 +52,7 @@ impl Weights {
             .map(|i| LayerWeights::read(&files, config, i))
             .collect::<Result<_, _>>()?;
         no_more_layers(&files, config)?;
-        let embed = files.read("model.embed_tokens.weight", &[vocab, hidden])?;
+        let embed = files.read_stored("model.embed_tokens.weight", &[vocab, hidden])?;
         Ok(Weights {
             layers,
             norm: files.read("model.norm.weight", &[hidden])?,
@@ -67,18 +68,19 @@ impl LayerWeights {
         let queries = Dim("num_attention_heads * head_dim", config.q_dim());
         let keys = Dim("num_key_value_heads * head_dim", config.kv_dim());
         let inner = Dim("intermediate_size", config.intermediate_size);
-        let read =
-            |name: &str, must: &[Dim]| files.read(&format!("model.layers.{layer}.{name}.weight"), must);
+        let of = |name: &str| format!("model.layers.{layer}.{name}.weight");
+        let norm = |name: &str| files.read(&of(name), &[hidden]);
+        let matrix = |name: &str, must: &[Dim]| files.read_stored(&of(name), must);
         Ok(LayerWeights {
-            input_norm: read("input_layernorm", &[hidden])?,
-            q: read("self_attn.q_proj", &[queries, hidden])?,
-            k: read("self_attn.k_proj", &[keys, hidden])?,
-            v: read("self_attn.v_proj", &[keys, hidden])?,
-            o: read("self_attn.o_proj", &[hidden, queries])?,
-            post_norm: read("post_attention_layernorm", &[hidden])?,
-            gate: read("mlp.gate_proj", &[inner, hidden])?,
-            up: read("mlp.up_proj", &[inner, hidden])?,
-            down: read("mlp.down_proj", &[hidden, inner])?,
+            input_norm: norm("input_layernorm")?,
+            q: matrix("self_attn.q_proj", &[queries, hidden])?,
+            k: matrix("self_attn.k_proj", &[keys, hidden])?,
+            v: matrix("self_attn.v_proj", &[keys, hidden])?,
+            o: matrix("self_attn.o_proj", &[hidden, queries])?,
+            post_norm: norm("post_attention_layernorm")?,
+            gate: matrix("mlp.gate_proj", &[inner, hidden])?,
+            up: matrix("mlp.up_proj", &[inner, hidden])?,
+            down: matrix("mlp.down_proj", &[hidden, inner])?,
         })
     }
 }
@@ -88,13 +90,13 @@ fn head(
     files: &TensorFiles,
     config: &LlamaConfig,
     must: &[Dim],
-    embed: &[f32],
-) -> Result<Option<Vec<f32>>, ModelError> {
+    embed: &Stored,
+) -> Result<Option<Stored>, ModelError> {
     const NAME: &str = "lm_head.weight";
     if !config.tie_word_embeddings {
-        return files.read(NAME, must).map(Some);
+        return files.read_stored(NAME, must).map(Some);
     }
-    if files.has(NAME) && files.read(NAME, must)? != embed {
+    if files.has(NAME) && files.read(NAME, must)? != *embed.widened() {
         let says = "tie_word_embeddings is true, and it differs from model.embed_tokens.weight".to_string();
         return Err(ModelError::Contradiction { file: files.path().into(), tensor: NAME.into(), says });
     }

@@ -2,6 +2,7 @@
 #ifndef ATTENTION_CUH
 #define ATTENTION_CUH
 
+#include "bf16.cuh"
 #include "common.cuh"
 
 // The widest head is 32 times this.
@@ -12,9 +13,9 @@
 //
 // Keys are taken by 32, one a lane; the sums so far are scaled down when a larger score comes. The result depends on
 // the query and its keys alone.
-template <class At>
+template <class T, class At>
 __device__ void attend_one(
-    float* y, const float* q, const float* keys, const float* values, u32 head_dim, u32 count, float scale, At at)
+    T* y, const T* q, const T* keys, const T* values, u32 head_dim, u32 count, float scale, At at)
 {
     u32 lane = threadIdx.x % WARP;
     float largest = minus_infinity(), total = 0.0f, sum[LANE_DIMS];
@@ -23,9 +24,9 @@ __device__ void attend_one(
         u32 here = count - first < WARP ? count - first : WARP;
         float score = minus_infinity();
         if (lane < here) {
-            const float* key = keys + at(first + lane);
+            const T* key = keys + at(first + lane);
             score = 0.0f;
-            for (u32 d = 0; d < head_dim; ++d) score = fmaf(q[d], key[d], score);
+            for (u32 d = 0; d < head_dim; ++d) score = fmaf(load(q + d), load(key + d), score);
             score *= scale;
         }
         float next = fmaxf(largest, warp_max(score));
@@ -35,17 +36,17 @@ __device__ void attend_one(
         total = fmaf(total, shrink, warp_sum(weight));
         for (u32 j = 0; j < LANE_DIMS; ++j) sum[j] *= shrink;
         for (u32 i = 0; i < here; ++i) {
-            const float* value = values + at(first + i);
+            const T* value = values + at(first + i);
             float factor = __shfl_sync(ALL_LANES, weight, i);
             for (u32 j = 0; j < LANE_DIMS; ++j) {
                 u32 d = lane + j * WARP;
-                if (d < head_dim) sum[j] = fmaf(factor, value[d], sum[j]);
+                if (d < head_dim) sum[j] = fmaf(factor, load(value + d), sum[j]);
             }
         }
     }
     for (u32 j = 0; j < LANE_DIMS; ++j) {
         u32 d = lane + j * WARP;
-        if (d < head_dim) y[d] = count == 0 ? 0.0f : sum[j] / total;
+        if (d < head_dim) store(y + d, count == 0 ? 0.0f : sum[j] / total);
     }
 }
 

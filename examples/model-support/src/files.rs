@@ -7,7 +7,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::{Dim, ModelError, read_json, safetensors_file::SafetensorsFile};
+use crate::{Dim, ModelError, Stored, read_json, safetensors_file::SafetensorsFile};
 
 /// `model.safetensors`, or the files that `model.safetensors.index.json` names.
 pub struct TensorFiles {
@@ -62,6 +62,11 @@ impl TensorFiles {
 
     /// A tensor of exactly this shape, widened to `f32`.
     pub fn read(&self, tensor: &str, must: &[Dim]) -> Result<Vec<f32>, ModelError> {
+        self.read_stored(tensor, must).map(Stored::into_f32)
+    }
+
+    /// A tensor of exactly this shape, in bf16 where the file has it so.
+    pub fn read_stored(&self, tensor: &str, must: &[Dim]) -> Result<Stored, ModelError> {
         match self.place.get(tensor) {
             Some(at) => self.files[*at].read(tensor, must),
             None => Err(ModelError::MissingTensor {

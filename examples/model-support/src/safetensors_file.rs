@@ -1,4 +1,4 @@
-//! One safetensors file, widened to `f32` tensor by tensor.
+//! One safetensors file, read tensor by tensor.
 
 use std::{
     fmt, fs,
@@ -11,7 +11,7 @@ use safetensors::{
     tensor::{Metadata, TensorInfo},
 };
 
-use crate::ModelError;
+use crate::{ModelError, Stored};
 
 /// One axis of a tensor: the field of the configuration that gives it, and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl SafetensorsFile {
     }
 
     /// A tensor of exactly this shape.
-    pub(crate) fn read(&self, tensor: &str, must: &[Dim]) -> Result<Vec<f32>, ModelError> {
+    pub(crate) fn read(&self, tensor: &str, must: &[Dim]) -> Result<Stored, ModelError> {
         let (file, tensor_name) = (self.path.clone(), tensor.to_string());
         let Some(info) = self.metadata.info(tensor) else {
             return Err(ModelError::MissingTensor { file, tensor: tensor_name, must: must.into() });
@@ -63,7 +63,7 @@ impl SafetensorsFile {
             let got = info.shape.clone();
             return Err(ModelError::WrongShape { file, tensor: tensor_name, got, must: must.into() });
         }
-        widen(info, self.data(info)).ok_or(ModelError::WrongDtype {
+        numbers(info, self.data(info)).ok_or(ModelError::WrongDtype {
             file,
             tensor: tensor_name,
             got: info.dtype,
@@ -76,14 +76,14 @@ impl SafetensorsFile {
     }
 }
 
-fn widen(info: &TensorInfo, data: &[u8]) -> Option<Vec<f32>> {
-    fn each<const N: usize>(data: &[u8], to_f32: impl Fn([u8; N]) -> f32) -> Vec<f32> {
-        data.as_chunks::<N>().0.iter().map(|bytes| to_f32(*bytes)).collect()
+fn numbers(info: &TensorInfo, data: &[u8]) -> Option<Stored> {
+    fn each<const N: usize, T>(data: &[u8], number: impl Fn([u8; N]) -> T) -> Vec<T> {
+        data.as_chunks::<N>().0.iter().map(|bytes| number(*bytes)).collect()
     }
     match info.dtype {
-        Dtype::F32 => Some(each(data, f32::from_le_bytes)),
-        Dtype::F16 => Some(each(data, |bytes| f16::from_le_bytes(bytes).to_f32())),
-        Dtype::BF16 => Some(each(data, |bytes| bf16::from_le_bytes(bytes).to_f32())),
+        Dtype::F32 => Some(Stored::F32(each(data, f32::from_le_bytes))),
+        Dtype::F16 => Some(Stored::F32(each(data, |bytes| f16::from_le_bytes(bytes).to_f32()))),
+        Dtype::BF16 => Some(Stored::Bf16(each(data, bf16::from_le_bytes))),
         _ => None,
     }
 }

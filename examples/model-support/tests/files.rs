@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use half::{bf16, f16};
-use model_support::{Dim, ModelError, TensorFiles};
+use model_support::{Dim, ModelError, Stored, TensorFiles};
 use safetensors::{Dtype, tensor::TensorView};
 
 const VALUES: [f32; 6] = [0.0, 1.0, -2.5, 0.5, 100.0, -0.125];
@@ -36,7 +36,7 @@ fn failure(dir: &Path) -> ModelError {
 }
 
 #[test]
-fn three_elements_are_widened() {
+fn three_elements_are_widened_and_bf16_is_kept_for_who_asks() {
     let dir = tempfile::tempdir().expect("a folder");
     let halves: Vec<u8> = VALUES.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect();
     let brains: Vec<u8> = VALUES.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect();
@@ -44,6 +44,11 @@ fn three_elements_are_widened() {
         write(&dir.path().join("model.safetensors"), &[("w", dtype, &[2, 3], &data)]);
         let files = TensorFiles::open(dir.path()).expect("opens");
         assert_eq!(files.read("w", &SHAPE).expect("reads"), VALUES, "{dtype}");
+        let want = match dtype {
+            Dtype::BF16 => Stored::Bf16(VALUES.map(bf16::from_f32).to_vec()),
+            _ => Stored::F32(VALUES.to_vec()),
+        };
+        assert_eq!(files.read_stored("w", &SHAPE).expect("reads"), want, "{dtype}");
         assert_eq!(files.names(), ["w"]);
     }
 }

@@ -4,6 +4,7 @@
 //! result.
 
 use graph_core::Registry;
+use model_support::Activation;
 
 mod cases;
 mod compare;
@@ -11,8 +12,8 @@ pub mod constants;
 pub mod models;
 mod rig;
 
-pub use cases::{CASES, Case};
-pub use compare::{close, same};
+pub use cases::{CASES, Case, ELEMENTS};
+pub use compare::{close, near, rounded, same};
 pub use rig::{Edit, Rig, open, session};
 
 /// One linked node with its regions.
@@ -26,12 +27,12 @@ pub fn registry(node: &str) -> Registry {
     Registry::from_entries(regions.collect(), nodes.collect(), Vec::new()).expect("no duplicates")
 }
 
-/// Numbers between -1.5 and 1.5 that look random and are the same in every run.
-pub fn numbers(count: usize, seed: u64) -> Vec<f32> {
+/// Numbers between -1.5 and 1.5 that look random and are the same in every run, in any element.
+pub fn numbers<A: Activation>(count: usize, seed: u64) -> Vec<A> {
     let hash = |i: usize| {
         let x = (i as u64 + 1).wrapping_add(seed << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let x = (x ^ x >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (x ^ x >> 29) >> 40
     };
-    (0..count).map(|i| hash(i) as f32 / (1 << 24) as f32 * 3.0 - 1.5).collect()
+    (0..count).map(|i| A::narrow(hash(i) as f32 / (1 << 24) as f32 * 3.0 - 1.5)).collect()
 }

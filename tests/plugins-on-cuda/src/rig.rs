@@ -42,8 +42,7 @@ pub fn open(edited: Option<(&'static KernelSource, Edit)>) -> Cuda {
         let compiled = compiler.compile_text(&text, source.name, Path::new("."));
         Some(compiled.unwrap_or_else(|error| panic!("{}: {error}", source.name)).image().into_bytes())
     };
-    Cuda::with_options(0, CudaOptions::default().images(image).keep_memory(0).keep_memory(0))
-        .expect("the stand-in's device")
+    Cuda::with_options(0, CudaOptions::default().images(image).keep_memory(0)).expect("the stand-in's device")
 }
 
 /// A device and a stream, with kernels loaded.
@@ -52,7 +51,8 @@ pub struct Rig {
     pub device: Cuda,
     /// A stream of it.
     pub stream: Stream,
-    _kernels: Kernels,
+    /// What is loaded.
+    pub kernels: Kernels,
 }
 
 impl Rig {
@@ -69,8 +69,8 @@ impl Rig {
     /// # Errors
     /// What the device reports.
     pub fn on(device: Cuda, source: &'static KernelSource) -> graph_core::Result<Self> {
-        let (stream, _kernels) = (device.stream()?, model_support::cuda::load(&device, &[source])?);
-        Ok(Rig { device, stream, _kernels })
+        let (stream, kernels) = (device.stream()?, model_support::cuda::load(&device, &[source])?);
+        Ok(Rig { device, stream, kernels })
     }
 
     /// A tensor of these numbers.

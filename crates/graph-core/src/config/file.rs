@@ -8,6 +8,16 @@ use super::checked_sizes;
 use crate::{ErrorKind, Result};
 
 /// Sizes for one name.
+///
+/// ```
+#[doc = include_str!("../doc/scale.md")]
+/// let mut lists = BucketLists::default();
+/// lists.insert("toy.scale", SizeList { batch_sizes: Some(vec![3, 9]), total_tokens: None })?;
+/// let engine = Engine::builder(Host::new()).bucket_lists(lists).build(&registry)?;
+/// let captured: Vec<usize> = engine.stats()[0].buckets.iter().map(|b| b.dims.bs).collect();
+/// assert_eq!(captured, [9, 3]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SizeList {
@@ -30,6 +40,10 @@ pub struct BucketLists(BTreeMap<String, SizeList>);
 
 impl BucketLists {
     /// Reads the lists from a file; see [`from_json`](Self::from_json).
+    ///
+    /// # Errors
+    /// [`BucketFile`](ErrorKind::BucketFile) with the path: it cannot be read, is not of that form, or has sizes that
+    /// [`insert`](Self::insert) refuses.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let named = path.display().to_string();
@@ -55,6 +69,10 @@ impl BucketLists {
     }
 
     /// Adds or replaces the sizes of one name.
+    ///
+    /// # Errors
+    /// [`EmptySizes`](ErrorKind::EmptySizes), [`ZeroSize`](ErrorKind::ZeroSize) or
+    /// [`SizeTooLarge`](ErrorKind::SizeTooLarge), with the name and the list.
     pub fn insert(&mut self, name: impl Into<String>, list: SizeList) -> Result<()> {
         let name = name.into();
         for (sizes, what) in [(&list.batch_sizes, "batch_sizes"), (&list.total_tokens, "total_tokens")] {

@@ -6,6 +6,18 @@ use super::checked_sizes;
 use crate::{Dims, ErrorKind, Result, Shape, shape::tokens_of};
 
 /// The type of a piecewise configuration; the strings are mstar's.
+///
+/// ```
+/// use graph_core::*;
+///
+/// let (digits, mlp) = (PiecewiseBatchedConfig::new(16), PiecewisePackedConfig::new([64]));
+/// // Batched: two requests are two times sixteen tokens, whatever their lengths.
+/// assert_eq!(digits.config_type(), PiecewiseConfigType::Batched);
+/// assert_eq!(digits.real_dims(&[3, 4]), Dims { bs: 2, tokens: 32 });
+/// // Packed: their lengths count.
+/// assert_eq!(mlp.config_type(), PiecewiseConfigType::Packed);
+/// assert_eq!(mlp.real_dims(&[3, 4]), Dims { bs: 2, tokens: 7 });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PiecewiseConfigType {
     /// Every request has the same length.
@@ -25,6 +37,26 @@ impl PiecewiseConfigType {
 }
 
 /// A named value that a forward gets beside its tensors; it is part of the capture.
+///
+/// ```
+#[doc = include_str!("../doc/region.md")]
+/// fn forward(cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>) -> Result<()> {
+///     let by = match call.kwargs[..] {
+///         [("by", Kwarg::Float(by))] => by as f32, // recorded with the kernel: a replay has the value of the capture
+///         _ => 1.0,
+///     };
+///     let (x, y) = (call.inputs.get::<f32, 1>("x")?, call.outputs.get::<f32, 1>("y")?);
+///     cx.stream().kernel("scale", (x,), (y,), move |(x,), (y,)| y[0] = by * x[0])
+/// }
+/// let config = PiecewiseBatchedConfig::new(1).capture_batch_sizes([1]);
+/// let config = config.forward_kwargs(vec![("by", Kwarg::Float(0.5))]);
+/// let mut engine = Engine::builder(Host::new()).region_config("toy.region", config).build(&registry)?;
+/// # let mut region = engine.runners().take_named::<HandWritten<Host>>("toy.region")?.remove(0);
+/// # let x = [("x", Source::slice(&[4.0_f32]))];
+/// let y = region.run(NamedArgs(&x), &[1])?.into_out().take::<f32, 1>("y")?;
+/// assert_eq!(y.to_vec(engine.stream())?, [2.0]);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kwarg {
     /// A flag.
@@ -43,6 +75,18 @@ pub type Kwargs = Vec<(&'static str, Kwarg)>;
 /// At which sizes a region is captured, and which lengths a call has at replay.
 ///
 /// The executor reads every answer. The derive yields a region's default; a builder or a bucket file replaces it.
+///
+/// ```
+/// use graph_core::{PiecewiseCudaGraphConfig, PiecewisePackedConfig};
+///
+/// let mlp: &dyn PiecewiseCudaGraphConfig = &PiecewisePackedConfig::new([16, 64]);
+/// // A region whose dimensions do not name `bs`: one capture per total, largest first.
+/// let shapes = mlp.shapes("llama.mlp", false, &[1, 2])?;
+/// assert_eq!(shapes.iter().map(|s| s.total_tokens).collect::<Vec<_>>(), [64, 16]);
+/// // One that names it: a capture per total and batch size.
+/// assert_eq!(mlp.shapes("llama.mlp", true, &[1, 2])?.len(), 4);
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub trait PiecewiseCudaGraphConfig: fmt::Debug + Send + Sync {
     /// Batched or packed.
     fn config_type(&self) -> PiecewiseConfigType;

@@ -6,6 +6,16 @@ use super::CudaGraphConfig;
 use crate::{BucketKey, ErrorKind, Result};
 
 /// One bucket to capture.
+///
+/// ```
+/// use graph_core::{BatchedCudaGraphConfig, NodeInputs, plan_captures};
+///
+/// let decode = BatchedCudaGraphConfig::new("decode", NodeInputs::new(1)).capture_batch_sizes([8, 1]);
+/// let plan = plan_captures("llama", &[Box::new(decode.replay_graph_walks(["verify"]))], &[])?;
+/// assert_eq!((plan[0].key.bs, plan[1].key.bs), (8, 1)); // the order of the captures
+/// assert_eq!(plan[0].walks, ["decode", "verify"]); // one graph serves both walks
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedBucket {
     /// The position of its configuration.

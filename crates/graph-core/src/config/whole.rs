@@ -8,6 +8,17 @@ use crate::{
 };
 
 /// The type of a whole-forward configuration; the strings are mstar's.
+///
+/// ```
+/// use graph_core::*;
+///
+/// let decode = BatchedCudaGraphConfig::new("decode", NodeInputs::new(1));
+/// let prefill = PackedCudaGraphConfig::new("prefill", [64, 256], NodeInputs::new);
+/// assert_eq!(decode.config_type(), CudaGraphConfigType::BasicBatched);
+/// assert_eq!(decode.total_tokens(8), [8]); // eight rows of the template's length
+/// assert_eq!(prefill.config_type(), CudaGraphConfigType::FlashInferPacked);
+/// assert_eq!(prefill.total_tokens(8), [64, 256]); // eight rows share a budget
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CudaGraphConfigType {
     /// Every request has the template's length.
@@ -30,6 +41,21 @@ impl CudaGraphConfigType {
 ///
 /// The executor reads every answer: nothing here is decoration. Two structs implement it,
 /// [`BatchedCudaGraphConfig`] and [`PackedCudaGraphConfig`]; an engine may bring its own.
+///
+/// ```
+/// use graph_core::{BatchedCudaGraphConfig, BucketKey, CudaGraphConfig, NodeInputs};
+///
+/// let decode = BatchedCudaGraphConfig::new("decode", NodeInputs::new(1).with("token", &[0_i32]));
+/// let decode: &dyn CudaGraphConfig = &decode.capture_batch_sizes([4, 1, 4]);
+/// let sizes: Vec<usize> = decode.shapes(&[])?.iter().map(|d| d.bs).collect();
+/// assert_eq!(sizes, [1, 4]);
+///
+/// // A step of three in the bucket of four: the fourth row is the template's.
+/// let bucket = BucketKey { walk: "decode".into(), bs: 4, tokens: 4, key: None };
+/// let rows = vec![NodeInputs::new(1).with("token", &[17_i32]); 3];
+/// assert_eq!(decode.pad_inputs(&bucket, rows)?[3], NodeInputs::new(1).with("token", &[0_i32]));
+/// # Ok::<(), graph_core::Error>(())
+/// ```
 pub trait CudaGraphConfig: fmt::Debug + Send + Sync {
     /// Batched or packed.
     fn config_type(&self) -> CudaGraphConfigType;

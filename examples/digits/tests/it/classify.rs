@@ -1,7 +1,7 @@
 //! The reference through the engine, at every batch size, captured and eager; and replay is replay.
 
-use digits_plugin::{Classify, ClassifyArgs};
-use graph_core::{Backend, Engine, HostTensor, NodeCall, Registry, Result, Source};
+use digits_plugin::{Classify, ClassifyArgs, DigitsOptions};
+use graph_core::{Backend, Engine, HostTensor, NodeCall, Options, Registry, Result, Source};
 use graph_host::Host;
 
 use crate::reference::{assert_reference, tokens};
@@ -10,7 +10,12 @@ use crate::reference::{assert_reference, tokens};
 const IMAGE: usize = 64;
 
 fn engine() -> Engine<Host> {
-    Engine::builder(Host::new()).build(&Registry::collect().expect("no duplicates")).expect("an engine")
+    engine_with(DigitsOptions::default())
+}
+
+pub(crate) fn engine_with(options: DigitsOptions) -> Engine<Host> {
+    let builder = Engine::builder(Host::new()).options(Options::default().with(options));
+    builder.build(&Registry::collect().expect("no duplicates")).expect("an engine")
 }
 
 fn run(engine: &mut Engine<Host>, images: &[f32]) -> Result<Vec<f32>> {
@@ -23,7 +28,7 @@ fn run(engine: &mut Engine<Host>, images: &[f32]) -> Result<Vec<f32>> {
 }
 
 /// All images, in batches.
-fn classify(engine: &mut Engine<Host>, batch: usize) -> Vec<f32> {
+pub(crate) fn classify(engine: &mut Engine<Host>, batch: usize) -> Vec<f32> {
     tokens().chunks(batch * IMAGE).flat_map(|images| run(engine, images).expect("a batch")).collect()
 }
 

@@ -47,7 +47,8 @@ fn configurations() {
 #[test]
 fn an_engine_says_what_is_wrong_with_the_folder() {
     let dir = with("num_classes", json!(11));
-    let options = Options::default().with(DigitsOptions { dir: dir.path().into() });
+    let options =
+        Options::default().with(DigitsOptions { dir: dir.path().into(), ..DigitsOptions::default() });
     let built =
         Engine::builder(Host::new()).options(options).build(&Registry::collect().expect("no duplicates"));
     let text = built.err().expect("an error").to_string();

@@ -1,7 +1,7 @@
 //! A plain loop over the kernels, without the framework, gives the reference.
 
 use digits_plugin::{
-    DigitsConfig, Weights,
+    DigitsConfig, Stored, Weights,
     kernels::{add, attend, linear, mean, rms_norm, silu},
 };
 
@@ -11,9 +11,10 @@ use crate::reference::{assert_reference, folder, tokens};
 fn all_images_at_once() {
     let c = DigitsConfig::from_dir(&folder()).expect("a configuration");
     let w = Weights::from_dir(&folder(), &c).expect("weights");
-    let product = |x: &[f32], weight: &[f32], inner: usize| {
+    let product = |x: &[f32], weight: &Stored, inner: usize| {
+        let weight = weight.widened();
         let mut y = vec![0.0; x.len() / inner * (weight.len() / inner)];
-        linear(x, weight, inner, &mut y);
+        linear(x, &weight, inner, &mut y);
         y
     };
     let sum = |a: &[f32], b: &[f32]| {
@@ -29,7 +30,7 @@ fn all_images_at_once() {
     let mut h = sum(&sum(&product(&tokens(), &w.patch_embed, 4), &w.patch_bias), &w.pos_embed);
     for block in &w.blocks {
         let x = normed(&h, &block.norm1);
-        let of = |weight: &[f32]| product(&x, weight, c.hidden);
+        let of = |weight: &Stored| product(&x, weight, c.hidden);
         let mut attention = vec![0.0; h.len()];
         attend(&of(&block.q), &of(&block.k), &of(&block.v), c.heads, c.hidden, &mut attention);
         h = sum(&h, &product(&attention, &block.o, c.hidden));

@@ -3,7 +3,7 @@
 mod ops;
 mod paged;
 
-use graph_core::Elem::{F32, I32, U32};
+use graph_core::Elem::{self, BF16, F32, I32, U32};
 use graph_cuda::{Arg, Kernel, KernelSource};
 use model_support::cuda::{HEADERS, OPTIONS};
 
@@ -14,27 +14,34 @@ pub static DECODER: KernelSource = KernelSource {
     headers: HEADERS,
     options: OPTIONS,
     kernels: &[
-        Kernel::new("gather", &[Arg::Out(F32), Arg::In(F32), Arg::In(I32), Arg::U32, Arg::U32, Arg::U32]),
-        Kernel::new(
-            "rotary",
-            &[Arg::Out(F32), Arg::In(F32), Arg::In(I32), Arg::In(F32), Arg::U32, Arg::U32, Arg::U32],
-        ),
-        Kernel::new(
-            "store_kv",
-            &[
-                Arg::Out(F32),
-                Arg::Out(F32),
-                Arg::In(F32),
-                Arg::In(F32),
-                Arg::In(I32),
-                Arg::U32,
-                Arg::U32,
-                Arg::U32,
-            ],
-        ),
-        Kernel::new("silu_mul", &[Arg::Out(F32), Arg::In(F32), Arg::In(F32), Arg::U32]),
+        Kernel::new("gather_f32_f32", &gather(F32, F32)),
+        Kernel::new("gather_f32_bf16", &gather(F32, BF16)),
+        Kernel::new("gather_bf16_f32", &gather(BF16, F32)),
+        Kernel::new("gather_bf16_bf16", &gather(BF16, BF16)),
+        Kernel::new("rotary_f32", &rotary(F32)),
+        Kernel::new("rotary_bf16", &rotary(BF16)),
+        Kernel::new("store_kv_f32", &store_kv(F32)),
+        Kernel::new("store_kv_bf16", &store_kv(BF16)),
+        Kernel::new("silu_mul_f32", &silu_mul(F32)),
+        Kernel::new("silu_mul_bf16", &silu_mul(BF16)),
     ],
 };
+
+const fn gather(y: Elem, table: Elem) -> [Arg; 6] {
+    [Arg::Out(y), Arg::In(table), Arg::In(I32), Arg::U32, Arg::U32, Arg::U32]
+}
+
+const fn rotary(of: Elem) -> [Arg; 7] {
+    [Arg::Out(of), Arg::In(of), Arg::In(I32), Arg::In(F32), Arg::U32, Arg::U32, Arg::U32]
+}
+
+const fn store_kv(of: Elem) -> [Arg; 8] {
+    [Arg::Out(of), Arg::Out(of), Arg::In(of), Arg::In(of), Arg::In(I32), Arg::U32, Arg::U32, Arg::U32]
+}
+
+const fn silu_mul(of: Elem) -> [Arg; 4] {
+    [Arg::Out(of), Arg::In(of), Arg::In(of), Arg::U32]
+}
 
 /// Attention over pages.
 pub static PAGED: KernelSource = KernelSource {
@@ -43,46 +50,50 @@ pub static PAGED: KernelSource = KernelSource {
     headers: HEADERS,
     options: OPTIONS,
     kernels: &[
-        Kernel::new(
-            "attend_decode",
-            &[
-                Arg::Out(F32),
-                Arg::In(F32),
-                Arg::In(F32),
-                Arg::In(F32),
-                Arg::In(I32),
-                Arg::In(I32),
-                Arg::In(I32),
-                Arg::U32,
-                Arg::U32,
-                Arg::U32,
-                Arg::U32,
-                Arg::U32,
-                Arg::F32,
-            ],
-        ),
-        Kernel::new(
-            "attend_packed",
-            &[
-                Arg::Out(F32),
-                Arg::In(F32),
-                Arg::In(F32),
-                Arg::In(F32),
-                Arg::In(I32),
-                Arg::In(I32),
-                Arg::In(I32),
-                Arg::In(I32),
-                Arg::U32,
-                Arg::U32,
-                Arg::U32,
-                Arg::U32,
-                Arg::U32,
-                Arg::U32,
-                Arg::F32,
-            ],
-        ),
+        Kernel::new("attend_decode_f32", &attend_decode(F32)),
+        Kernel::new("attend_decode_bf16", &attend_decode(BF16)),
+        Kernel::new("attend_packed_f32", &attend_packed(F32)),
+        Kernel::new("attend_packed_bf16", &attend_packed(BF16)),
     ],
 };
+
+const fn attend_decode(of: Elem) -> [Arg; 13] {
+    [
+        Arg::Out(of),
+        Arg::In(of),
+        Arg::In(of),
+        Arg::In(of),
+        Arg::In(I32),
+        Arg::In(I32),
+        Arg::In(I32),
+        Arg::U32,
+        Arg::U32,
+        Arg::U32,
+        Arg::U32,
+        Arg::U32,
+        Arg::F32,
+    ]
+}
+
+const fn attend_packed(of: Elem) -> [Arg; 15] {
+    [
+        Arg::Out(of),
+        Arg::In(of),
+        Arg::In(of),
+        Arg::In(of),
+        Arg::In(I32),
+        Arg::In(I32),
+        Arg::In(I32),
+        Arg::In(I32),
+        Arg::U32,
+        Arg::U32,
+        Arg::U32,
+        Arg::U32,
+        Arg::U32,
+        Arg::U32,
+        Arg::F32,
+    ]
+}
 
 /// Drawing tokens.
 pub static SAMPLE: KernelSource = KernelSource {

@@ -2,7 +2,10 @@
 
 use graph_core::{In, Out, Result};
 use graph_cuda::{Cuda, Function, Launch, Stream};
-use model_support::cuda::{MOST_HEAD_DIM, check, kernel, size};
+use model_support::{
+    Activation,
+    cuda::{MOST_HEAD_DIM, check, kernel, size},
+};
 
 use super::PAGED;
 use crate::{PagedRows, kernels::Heads};
@@ -10,8 +13,8 @@ use crate::{PagedRows, kernels::Heads};
 /// Threads of one token and head.
 const WARP: u32 = 32;
 
-type Matrix<'a> = In<'a, Cuda, f32, 2>;
-type Output<'a> = Out<'a, Cuda, f32, 2>;
+type Matrix<'a, A> = In<'a, Cuda, A, 2>;
+type Output<'a, A> = Out<'a, Cuda, A, 2>;
 
 /// What both launches have: sizes in 32 bits, of views that fit together.
 struct Sizes {
@@ -26,13 +29,13 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(
+    fn of<A: Activation>(
         op: &str,
-        q: Matrix<'_>,
-        [keys, values]: [Matrix<'_>; 2],
+        q: Matrix<'_, A>,
+        [keys, values]: [Matrix<'_, A>; 2],
         rows: &PagedRows<'_, Cuda>,
         sizes: Heads,
-        y: Output<'_>,
+        y: Output<'_, A>,
     ) -> Result<Self> {
         let Heads { heads, kv_heads, head_dim } = sizes;
         let ([tokens, width], [cache_rows, kv_width]) = (q.dims(), keys.dims());
@@ -67,13 +70,13 @@ impl Sizes {
 }
 
 /// One token per row.
-pub(super) fn attend_decode(
+pub(super) fn attend_decode<A: Activation>(
     stream: &Stream,
-    q: Matrix<'_>,
-    cache: [Matrix<'_>; 2],
+    q: Matrix<'_, A>,
+    cache: [Matrix<'_, A>; 2],
     rows: PagedRows<'_, Cuda>,
     heads: Heads,
-    y: Output<'_>,
+    y: Output<'_, A>,
 ) -> Result<()> {
     let sizes = Sizes::of("attend_decode", q, cache, &rows, heads, y)?;
     let [tokens, _] = q.dims();
@@ -82,7 +85,7 @@ pub(super) fn attend_decode(
     if tokens == 0 {
         return Ok(());
     }
-    let attend = kernel(stream, &PAGED, "attend_decode")?;
+    let attend = kernel(stream, &PAGED, A::ACTIVATIONS.pick("attend_decode_f32", "attend_decode_bf16"))?;
     let launch = sizes.on(&attend, stream).arg(y).arg(q).arg(cache[0]).arg(cache[1]);
     let launch = launch.arg(rows.page_indptr).arg(rows.page_indices).arg(rows.last_page_len);
     // SAFETY: a block has one of the tokens of `q` and `y` and one head; the plan's arrays have an entry per token (one
@@ -91,13 +94,13 @@ pub(super) fn attend_decode(
 }
 
 /// Chunks of prompts.
-pub(super) fn attend_packed(
+pub(super) fn attend_packed<A: Activation>(
     stream: &Stream,
-    q: Matrix<'_>,
-    cache: [Matrix<'_>; 2],
+    q: Matrix<'_, A>,
+    cache: [Matrix<'_, A>; 2],
     rows: PagedRows<'_, Cuda>,
     heads: Heads,
-    y: Output<'_>,
+    y: Output<'_, A>,
 ) -> Result<()> {
     let sizes = Sizes::of("attend_packed", q, cache, &rows, heads, y)?;
     let ([tokens, _], segments) = (q.dims(), rows.indptr.len().saturating_sub(1));
@@ -108,7 +111,7 @@ pub(super) fn attend_packed(
     if tokens == 0 {
         return Ok(());
     }
-    let attend = kernel(stream, &PAGED, "attend_packed")?;
+    let attend = kernel(stream, &PAGED, A::ACTIVATIONS.pick("attend_packed_f32", "attend_packed_bf16"))?;
     let launch = sizes.on(&attend, stream).arg(y).arg(q).arg(cache[0]).arg(cache[1]);
     let launch = launch.arg(rows.indptr).arg(rows.positions).arg(rows.page_indptr).arg(rows.page_indices);
     // SAFETY: as for decode; `indptr` and `page_indptr` have one entry more than rows, and there is a row.

@@ -2,8 +2,9 @@
 
 use std::{fs, path::Path};
 
-use llama_plugin::{LlamaConfig, ModelError, Tokenizer, Weights};
-use safetensors::{SafeTensors, tensor::TensorView};
+use graph_core::bf16;
+use llama_plugin::{LlamaConfig, ModelError, Stored, Tokenizer, Weights};
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -134,9 +135,40 @@ fn sharded_weights_with_a_head_are_the_same_model() {
     let (config, weights) = read(dir.path()).expect("the sharded model");
     let (tied_config, tied) = read(&shakespeare()).expect("the bundled model");
     assert_eq!(LlamaConfig { tie_word_embeddings: true, ..config }, tied_config);
-    assert_eq!(weights.head.as_deref(), Some(&tied.embed[..]));
+    assert_eq!(weights.head.as_ref(), Some(&tied.embed));
     assert_eq!(weights.layers[3].down, tied.layers[3].down);
     assert_eq!(tied.head, None);
+}
+
+/// The bundled model with its weights in f32: the same numbers.
+pub(crate) fn widened() -> TempDir {
+    let dir = folder(&json!({}));
+    let file = dir.path().join("model.safetensors");
+    let bytes = fs::read(&file).expect("read");
+    let wide = |(name, view): (String, TensorView<'_>)| {
+        let pairs = view.data().as_chunks::<2>().0.iter();
+        let data: Vec<u8> = pairs.flat_map(|b| bf16::from_le_bytes(*b).to_f32().to_le_bytes()).collect();
+        (name, view.shape().to_vec(), data)
+    };
+    let tensors: Vec<_> =
+        SafeTensors::deserialize(&bytes).expect("safetensors").tensors().into_iter().map(wide).collect();
+    let views = tensors.iter().map(|(name, shape, data)| {
+        (name, TensorView::new(Dtype::F32, shape.clone(), data).expect("as many numbers"))
+    });
+    fs::write(file, safetensors::serialize(views, None).expect("serializes")).expect("written");
+    dir
+}
+
+#[test]
+fn weights_keep_the_element_of_the_file() {
+    let dir = widened();
+    let (_, wide) = read(dir.path()).expect("the model in f32");
+    let (_, bundled) = read(&shakespeare()).expect("the bundled model");
+    for (wide, bundled) in [(&wide.embed, &bundled.embed), (&wide.layers[1].up, &bundled.layers[1].up)] {
+        assert!(matches!((wide, bundled), (Stored::F32(_), Stored::Bf16(_))));
+        assert_eq!(wide.widened(), bundled.widened());
+    }
+    assert_eq!(wide.norm, bundled.norm);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::reference::{argmax, assert_close, references, shakespeare};
 use llama_plugin::{
-    LlamaConfig, Tokenizer, Weights,
+    LlamaConfig, Stored, Tokenizer, Weights,
     kernels::{Cache, Pages, Queries, add, attend_packed, gather, linear, rms_norm, rotary, silu_mul, store},
 };
 
@@ -43,9 +43,10 @@ impl Plain {
             rms_norm(x, weight, c.rms_norm_eps, &mut y);
             y
         };
-        let product = |x: &[f32], weight: &[f32], inner: usize| {
+        let product = |x: &[f32], weight: &Stored, inner: usize| {
+            let weight = weight.widened();
             let mut y = vec![0.0; x.len() / inner * (weight.len() / inner)];
-            linear(x, weight, inner, &mut y);
+            linear(x, &weight, inner, &mut y);
             y
         };
         let turned = |x: &[f32]| {
@@ -54,7 +55,7 @@ impl Plain {
             y
         };
         let mut h = buffer(c.hidden_size);
-        gather(&w.embed, &ids, c.hidden_size, &mut h);
+        gather(&w.embed.widened(), &ids, c.hidden_size, &mut h);
         for (layer, (keys, values)) in w.layers.iter().zip(&mut self.kv) {
             let x = normed(&h, &layer.input_norm);
             let q = turned(&product(&x, &layer.q, c.hidden_size));

@@ -1,5 +1,6 @@
 //! Tests on the bundled model, in one program.
 
+mod bf16;
 mod engine;
 mod folders;
 mod kernels;

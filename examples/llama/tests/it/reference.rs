@@ -34,3 +34,14 @@ pub(crate) fn assert_close(got: &[f32], want: &[f32], tolerance: f32) {
     let worst = got.iter().zip(want).map(|(g, w)| (g - w).abs()).fold(0.0, f32::max);
     assert!(worst <= tolerance, "logits differ by {worst}");
 }
+
+/// The largest difference, and the root of the mean square of all.
+pub(crate) fn differences(got: &[f32], want: &[f32]) -> (f32, f32) {
+    assert_eq!(got.len(), want.len());
+    let all = || got.iter().zip(want).map(|(got, want)| got - want);
+    let squares: f32 = all().map(|d| d * d).sum();
+    (
+        all().fold(0.0, |worst, d| if d.abs() <= worst { worst } else { d.abs() }),
+        (squares / got.len() as f32).sqrt(),
+    )
+}

@@ -1,6 +1,10 @@
 //! Attention of one query over rows of keys and values.
 
+use std::borrow::Cow;
+
 use ndarray::ArrayView1;
+
+use crate::Activation;
 
 /// One head's part of consecutive rows: row `i` starts at `i * stride`.
 #[derive(Clone, Copy, Debug)]
@@ -12,17 +16,17 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn row(&self, i: usize, len: usize) -> &'a [f32] {
-        &self.data[i * self.stride..i * self.stride + len]
+    fn row(&self, i: usize, len: usize) -> Cow<'a, [f32]> {
+        Cow::Borrowed(&self.data[i * self.stride..i * self.stride + len])
     }
 }
 
 /// One head's part of rows that lie in pages: row `i` of a context is row `pages[i / page_size] * page_size +
 /// i % page_size` of `data`.
 #[derive(Clone, Copy, Debug)]
-pub struct PagedRows<'a> {
+pub struct PagedRows<'a, T> {
     /// All rows of all pages.
-    pub data: &'a [f32],
+    pub data: &'a [T],
     /// From one row to the next.
     pub stride: usize,
     /// Where the head's part of a row begins.
@@ -33,10 +37,10 @@ pub struct PagedRows<'a> {
     pub page_size: usize,
 }
 
-impl<'a> PagedRows<'a> {
-    fn row(&self, i: usize, len: usize) -> &'a [f32] {
+impl<'a, T: Activation> PagedRows<'a, T> {
+    fn row(&self, i: usize, len: usize) -> Cow<'a, [f32]> {
         let row = self.pages[i / self.page_size] as usize * self.page_size + i % self.page_size;
-        &self.data[row * self.stride + self.from..][..len]
+        T::widen(&self.data[row * self.stride + self.from..][..len])
     }
 }
 
@@ -49,10 +53,10 @@ pub fn attend(query: &[f32], keys: Rows<'_>, values: Rows<'_>, count: usize, sca
 }
 
 /// The same over the first `count` rows of a context in pages, to the same bits. Zeros where `count` is 0.
-pub fn attend_paged(
+pub fn attend_paged<T: Activation>(
     query: &[f32],
-    keys: PagedRows<'_>,
-    values: PagedRows<'_>,
+    keys: PagedRows<'_, T>,
+    values: PagedRows<'_, T>,
     count: usize,
     scale: f32,
     out: &mut [f32],
@@ -63,14 +67,14 @@ pub fn attend_paged(
 
 fn attend_over<'a>(
     query: &[f32],
-    rows: impl Iterator<Item = (&'a [f32], &'a [f32])>,
+    rows: impl Iterator<Item = (Cow<'a, [f32]>, Cow<'a, [f32]>)>,
     scale: f32,
     out: &mut [f32],
 ) {
     let (mut largest, mut total) = (f32::NEG_INFINITY, 0.0);
     out.fill(0.0);
     for (key, value) in rows {
-        let score = scale * ArrayView1::from(query).dot(&ArrayView1::from(key));
+        let score = scale * ArrayView1::from(query).dot(&ArrayView1::from(&*key));
         if score > largest {
             let shrink = (largest - score).exp();
             largest = score;
@@ -79,7 +83,7 @@ fn attend_over<'a>(
         }
         let weight = (score - largest).exp();
         total += weight;
-        for (o, v) in out.iter_mut().zip(value) {
+        for (o, v) in out.iter_mut().zip(&*value) {
             *o += weight * v;
         }
     }

@@ -1,5 +1,6 @@
 //! The decoder's kernels that are element by element, and sampling.
 
+use graph_core::bf16;
 use graph_cuda::Cuda;
 use graph_resources::{SampleParams, SamplerRow, sample_rows};
 use llama_plugin::{
@@ -7,35 +8,32 @@ use llama_plugin::{
     cuda::{DECODER, SAMPLE},
     kernels,
 };
+use model_support::Activation;
 
-use super::{Case, edit, sample_units};
-use crate::{Rig, close, numbers, same};
+use super::{Case, edit, narrowed, sample_units, stored};
+use crate::{Edit, Rig, numbers, rounded, same};
+
+const GATHER_EDITS: &[Edit] = &[edit("(u64)row * width + i % width)", "(u64)row * width + 0)")];
+const ROTARY_EDITS: &[Edit] = &[edit("(u64)(pair / half) * 2 * half", "(u64)(pair / half) * 1 * half")];
+const STORE_EDITS: &[Edit] = &[edit("u64 to = (u64)row * width", "u64 to = (u64)0 * width")];
+const SILU_EDITS: &[Edit] = &[edit("1.0f + expf", "1.02f + expf")];
 
 pub(super) const CASES: &[Case] = &[
+    Case { kernel: "gather_f32_f32", source: &DECODER, check: gather::<f32, f32>, edits: GATHER_EDITS },
+    Case { kernel: "gather_f32_bf16", source: &DECODER, check: gather::<f32, bf16>, edits: GATHER_EDITS },
     Case {
-        kernel: "gather",
+        kernel: "gather_bf16_f32",
         source: &DECODER,
-        check: gather,
-        edits: &[edit("table[(u64)row * width + i % width]", "table[(u64)row * width + 0]")],
+        check: gather::<bf16, f32>,
+        edits: &[GATHER_EDITS[0], edit("+ 0x7fffu +", "+ 0xffffu +")],
     },
-    Case {
-        kernel: "rotary",
-        source: &DECODER,
-        check: rotary,
-        edits: &[edit("(u64)(pair / half) * 2 * half", "(u64)(pair / half) * 1 * half")],
-    },
-    Case {
-        kernel: "store_kv",
-        source: &DECODER,
-        check: store_kv,
-        edits: &[edit("u64 to = (u64)row * width", "u64 to = (u64)0 * width")],
-    },
-    Case {
-        kernel: "silu_mul",
-        source: &DECODER,
-        check: silu_mul,
-        edits: &[edit("1.0f + expf", "1.01f + expf")],
-    },
+    Case { kernel: "gather_bf16_bf16", source: &DECODER, check: gather::<bf16, bf16>, edits: GATHER_EDITS },
+    Case { kernel: "rotary_f32", source: &DECODER, check: rotary::<f32>, edits: ROTARY_EDITS },
+    Case { kernel: "rotary_bf16", source: &DECODER, check: rotary::<bf16>, edits: ROTARY_EDITS },
+    Case { kernel: "store_kv_f32", source: &DECODER, check: store_kv::<f32>, edits: STORE_EDITS },
+    Case { kernel: "store_kv_bf16", source: &DECODER, check: store_kv::<bf16>, edits: STORE_EDITS },
+    Case { kernel: "silu_mul_f32", source: &DECODER, check: silu_mul::<f32>, edits: SILU_EDITS },
+    Case { kernel: "silu_mul_bf16", source: &DECODER, check: silu_mul::<bf16>, edits: SILU_EDITS },
     Case {
         kernel: "sample",
         source: &SAMPLE,
@@ -50,38 +48,46 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
-fn gather(rig: &Rig) -> Result<(), String> {
-    let (table, rows) = (numbers(9 * 37, 1), [8, 0, 3, 3, 5]);
+/// With the table as weights, and as activations where it has their element.
+fn gather<A: Activation, T: Activation>(rig: &Rig) -> Result<(), String> {
+    let (table, rows) = (numbers::<T>(9 * 37, 1), [8, 0, 3, 3, 5]);
     let mut want = vec![0.0; rows.len() * 37];
-    kernels::gather(&table, &rows, 37, &mut want);
-    let (on_table, on_rows, y) = (rig.up(&table, [9, 37]), rig.up(&rows, [5]), rig.out([5, 37]));
-    Cuda::gather(&rig.stream, on_table.view(), on_rows.view(), y.view_mut()).map_err(|e| e.to_string())?;
-    same("gather", &rig.down(&y)?, &want)?;
+    kernels::gather(&T::widen(&table), &rows, 37, &mut want);
+    let on_table =
+        rig.kernels.weight(&rig.device, &rig.stream, &stored(&table), [9, 37]).map_err(|e| e.to_string())?;
+    let (on_rows, y) = (rig.up(&rows, [5]), rig.out([5, 37]));
+    Cuda::embed(&rig.stream, &on_table, on_rows.view(), y.view_mut()).map_err(|e| e.to_string())?;
+    same::<A>("embed", &rig.down(&y)?, &narrowed(&want))?;
+    if A::ACTIVATIONS == T::ACTIVATIONS {
+        let (x, y) = (rig.up(&table, [9, 37]), rig.out([5, 37]));
+        Cuda::gather(&rig.stream, x.view(), on_rows.view(), y.view_mut()).map_err(|e| e.to_string())?;
+        same::<T>("gather", &rig.down(&y)?, &narrowed(&want))?;
+    }
 
     let on_rows = rig.up(&[9, -1, i32::MAX, 0, 8], [5]);
-    Cuda::gather(&rig.stream, on_table.view(), on_rows.view(), y.view_mut()).map_err(|e| e.to_string())?;
-    match rig.down(&y)?.iter().take_while(|y| y.is_nan()).count() {
+    Cuda::embed(&rig.stream, &on_table, on_rows.view(), y.view_mut()).map_err(|e| e.to_string())?;
+    match A::widen(&rig.down(&y)?).iter().take_while(|y| y.is_nan()).count() {
         111 => Ok(()),
         got => Err(format!("gather: {got} NaN for three rows that there are not")),
     }
 }
 
-fn rotary(rig: &Rig) -> Result<(), String> {
+fn rotary<A: Activation>(rig: &Rig) -> Result<(), String> {
     let frequencies: Vec<f32> = (0..16).map(|i| 10_000.0_f32.powf(-(i as f32) / 16.0)).collect();
-    let (x, positions) = (numbers(3 * 4 * 32, 2), [0, 7, 511]);
+    let (x, positions) = (numbers::<A>(3 * 4 * 32, 2), [0, 7, 511]);
     let mut want = vec![0.0; x.len()];
-    kernels::rotary(&x, &positions, &frequencies, &mut want);
+    kernels::rotary(&A::widen(&x), &positions, &frequencies, &mut want);
     let (on_x, y) = (rig.up(&x, [3, 128]), rig.out([3, 128]));
     let (on_positions, on_frequencies) = (rig.up(&positions, [3]), rig.up(&frequencies, [16]));
     let (positions, frequencies) = (on_positions.view(), on_frequencies.view());
     Cuda::rotary(&rig.stream, on_x.view(), positions, frequencies, y.view_mut())
         .map_err(|e| e.to_string())?;
-    close("rotary", &rig.down(&y)?, &want, 1e-6)
+    rounded("rotary", &rig.down(&y)?, &want, 1e-6)
 }
 
-fn store_kv(rig: &Rig) -> Result<(), String> {
-    let (k, v, slots) = (numbers(3 * 40, 3), numbers(3 * 40, 4), [6, 0, 2]);
-    let (keys, values) = (numbers(8 * 40, 5), numbers(8 * 40, 6));
+fn store_kv<A: Activation>(rig: &Rig) -> Result<(), String> {
+    let (k, v, slots) = (numbers::<A>(3 * 40, 3), numbers::<A>(3 * 40, 4), [6, 0, 2]);
+    let (keys, values) = (numbers::<A>(8 * 40, 5), numbers::<A>(8 * 40, 6));
     let (mut want_keys, mut want_values) = (keys.clone(), values.clone());
     kernels::store(&k, &slots, 40, &mut want_keys);
     kernels::store(&v, &slots, 40, &mut want_values);
@@ -96,13 +102,13 @@ fn store_kv(rig: &Rig) -> Result<(), String> {
     same("store_kv, values", &rig.down(&values)?, &want_values)
 }
 
-fn silu_mul(rig: &Rig) -> Result<(), String> {
-    let (gate, up) = (numbers(3 * 131, 7), numbers(3 * 131, 8));
+fn silu_mul<A: Activation>(rig: &Rig) -> Result<(), String> {
+    let (gate, up) = (numbers::<A>(3 * 131, 7), numbers::<A>(3 * 131, 8));
     let mut want = vec![0.0; gate.len()];
-    kernels::silu_mul(&gate, &up, &mut want);
+    kernels::silu_mul(&A::widen(&gate), &A::widen(&up), &mut want);
     let (gate, up, y) = (rig.up(&gate, [3, 131]), rig.up(&up, [3, 131]), rig.out([3, 131]));
     Cuda::silu_mul(&rig.stream, gate.view(), up.view(), y.view_mut()).map_err(|e| e.to_string())?;
-    close("silu_mul", &rig.down(&y)?, &want, 1e-6)
+    rounded("silu_mul", &rig.down(&y)?, &want, 1e-6)
 }
 
 /// Tokens and counters of some draws, to the bit: greedy, all of the softmax, top-k, top-p, both, with ties and NaN.
@@ -121,7 +127,8 @@ fn sample(rig: &Rig) -> Result<(), String> {
     params.iter().for_each(|params| state.extend(SamplerRow::new(params).to_words()));
     let rows = [1, 2, 3, 4, 5, 6, 7, 0, 0, 99, -1];
     for vocabulary in [1, 7, 256, 1000] {
-        let mut logits: Vec<f32> = numbers(rows.len() * vocabulary, 9).iter().map(|x| 4.0 * x).collect();
+        let mut logits: Vec<f32> =
+            numbers::<f32>(rows.len() * vocabulary, 9).iter().map(|x| 4.0 * x).collect();
         logits.iter_mut().enumerate().for_each(|(i, x)| match i % 11 {
             2 | 5 | 7 => *x = 3.0,
             8 => *x = -0.0,

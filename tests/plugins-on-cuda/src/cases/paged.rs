@@ -1,32 +1,27 @@
 //! Attention over pages.
 
-use graph_core::Tensor;
+use graph_core::{Tensor, bf16};
 use graph_cuda::Cuda;
 use llama_plugin::{
     LlamaOps, PagedRows,
     cuda::PAGED,
     kernels::{Cache, Heads, Pages, Queries, attend_decode, attend_packed},
 };
+use model_support::Activation;
 
 use super::{Case, edit};
-use crate::{Rig, close, numbers, same};
+use crate::{Edit, Rig, numbers, rounded, same};
+
+const DECODE_EDITS: &[Edit] =
+    &[edit("u32 last = min(", "u32 last = 1 + 0 * min("), edit("LANE_DIMS 4", "LANE_DIMS 1")];
+const PACKED_EDITS: &[Edit] =
+    &[edit("positions[token] + 1", "positions[token] + 0"), edit("score *= scale", "score *= 1.1f * scale")];
 
 pub(super) const CASES: &[Case] = &[
-    Case {
-        kernel: "attend_decode",
-        source: &PAGED,
-        check: decode,
-        edits: &[edit("u32 last = min(", "u32 last = 1 + 0 * min("), edit("LANE_DIMS 4", "LANE_DIMS 1")],
-    },
-    Case {
-        kernel: "attend_packed",
-        source: &PAGED,
-        check: packed,
-        edits: &[
-            edit("positions[token] + 1", "positions[token] + 0"),
-            edit("score *= scale", "score *= 1.01f * scale"),
-        ],
-    },
+    Case { kernel: "attend_decode_f32", source: &PAGED, check: decode::<f32>, edits: DECODE_EDITS },
+    Case { kernel: "attend_decode_bf16", source: &PAGED, check: decode::<bf16>, edits: DECODE_EDITS },
+    Case { kernel: "attend_packed_f32", source: &PAGED, check: packed::<f32>, edits: PACKED_EDITS },
+    Case { kernel: "attend_packed_bf16", source: &PAGED, check: packed::<bf16>, edits: PACKED_EDITS },
 ];
 
 const SIZES: [Heads; 2] =
@@ -37,24 +32,24 @@ const PAGES: usize = 128;
 const CONTEXTS: [usize; 4] = [71, 1, 33, 0];
 
 /// A step over contexts whose tokens have the same keys at any page size.
-struct Step {
+struct Step<A> {
     heads: Heads,
     page_size: usize,
-    keys: Vec<f32>,
-    values: Vec<f32>,
+    keys: Vec<A>,
+    values: Vec<A>,
     page_indptr: Vec<i32>,
     page_indices: Vec<i32>,
     last_page_len: Vec<i32>,
 }
 
-impl Step {
+impl<A: Activation> Step<A> {
     fn new(heads: Heads, page_size: usize) -> Self {
         let width = heads.kv_heads * heads.head_dim;
         let mut step = Step {
             heads,
             page_size,
-            keys: vec![f32::NAN; PAGES * page_size * width],
-            values: vec![f32::NAN; PAGES * page_size * width],
+            keys: vec![A::narrow(f32::NAN); PAGES * page_size * width],
+            values: vec![A::narrow(f32::NAN); PAGES * page_size * width],
             page_indptr: vec![0],
             page_indices: Vec::new(),
             last_page_len: Vec::new(),
@@ -78,7 +73,7 @@ impl Step {
         step
     }
 
-    fn cache(&self) -> Cache<'_> {
+    fn cache(&self) -> Cache<'_, A> {
         Cache { keys: &self.keys, values: &self.values }
     }
 
@@ -87,11 +82,11 @@ impl Step {
     }
 
     /// On the device: the plan, of queries at these places, and a result.
-    fn run(&self, rig: &Rig, q: &[f32], queries: Option<Queries<'_>>) -> Result<Vec<f32>, String> {
+    fn run(&self, rig: &Rig, q: &[A], queries: Option<Queries<'_>>) -> Result<Vec<A>, String> {
         let Heads { heads, kv_heads, head_dim } = self.heads;
         let (width, rows) = (heads * head_dim, PAGES * self.page_size);
         let one = |data: &[i32]| rig.up(data, [data.len()]);
-        let cache = |data: &[f32]| rig.up(data, [rows, kv_heads * head_dim]);
+        let cache = |data: &[A]| rig.up(data, [rows, kv_heads * head_dim]);
         let (keys, values) = (cache(&self.keys), cache(&self.values));
         let indptr = one(queries.map_or(&[], |queries| queries.indptr));
         let positions = one(queries.map_or(&[], |queries| queries.positions));
@@ -106,7 +101,7 @@ impl Step {
             page_size: self.page_size,
         };
         let tokens = q.len() / width;
-        let (q, y): (_, Tensor<Cuda, f32, 2>) = (rig.up(q, [tokens, width]), rig.out([tokens, width]));
+        let (q, y): (_, Tensor<Cuda, A, 2>) = (rig.up(q, [tokens, width]), rig.out([tokens, width]));
         let attend = match queries {
             Some(_) => Cuda::attend_packed,
             None => Cuda::attend_decode,
@@ -117,16 +112,16 @@ impl Step {
     }
 }
 
-fn decode(rig: &Rig) -> Result<(), String> {
+fn decode<A: Activation>(rig: &Rig) -> Result<(), String> {
     for heads in SIZES {
-        let q = numbers(CONTEXTS.len() * heads.heads * heads.head_dim, 40);
+        let q = numbers::<A>(CONTEXTS.len() * heads.heads * heads.head_dim, 40);
         let mut first = None;
         for page_size in [1, 4, 16] {
-            let step = Step::new(heads, page_size);
+            let step = Step::<A>::new(heads, page_size);
             let mut want = vec![f32::NAN; q.len()];
-            attend_decode(&q, step.cache(), step.pages(), &step.last_page_len, heads, &mut want);
+            attend_decode(&A::widen(&q), step.cache(), step.pages(), &step.last_page_len, heads, &mut want);
             let got = step.run(rig, &q, None)?;
-            close(&format!("attend_decode, {heads:?}, pages of {page_size}"), &got, &want, 1e-5)?;
+            rounded(&format!("attend_decode, {heads:?}, pages of {page_size}"), &got, &want, 1e-5)?;
             same("attend_decode at another page size", &got, first.get_or_insert(got.clone()))?;
         }
     }
@@ -134,22 +129,22 @@ fn decode(rig: &Rig) -> Result<(), String> {
 }
 
 /// The last 5 tokens of the first context, the only one of the second, all of the third, and two of padding.
-fn packed(rig: &Rig) -> Result<(), String> {
+fn packed<A: Activation>(rig: &Rig) -> Result<(), String> {
     let indptr = [0, 5, 6, 39, 39];
     let positions: Vec<i32> = (66..71).chain([0]).chain(0..33).chain([0, 0]).collect();
     for heads in SIZES {
-        let mut step = Step::new(heads, 4);
+        let mut step = Step::<A>::new(heads, 4);
         let width = heads.heads * heads.head_dim;
-        let q = numbers(positions.len() * width, 41);
+        let q = numbers::<A>(positions.len() * width, 41);
         let queries = Queries { indptr: &indptr, positions: &positions };
         let mut want = vec![f32::NAN; q.len()];
-        attend_packed(&q, step.cache(), step.pages(), queries, heads, &mut want);
+        attend_packed(&A::widen(&q), step.cache(), step.pages(), queries, heads, &mut want);
         let got = step.run(rig, &q, Some(queries))?;
-        close(&format!("attend_packed, {heads:?}"), &got, &want, 1e-5)?;
+        rounded(&format!("attend_packed, {heads:?}"), &got, &want, 1e-5)?;
 
         let lasts = [4, 5, 38, 39].map(|token| token * width..(token + 1) * width);
-        let q: Vec<f32> = lasts.iter().flat_map(|at| q[at.clone()].to_vec()).collect();
-        let of_packed: Vec<f32> = lasts.iter().flat_map(|at| got[at.clone()].to_vec()).collect();
+        let q: Vec<A> = lasts.iter().flat_map(|at| q[at.clone()].to_vec()).collect();
+        let of_packed: Vec<A> = lasts.iter().flat_map(|at| got[at.clone()].to_vec()).collect();
         same("the last tokens, decoded", &step.run(rig, &q, None)?, &of_packed)?;
 
         // Without a row of padding: the tokens of padding are behind the last row all the same.

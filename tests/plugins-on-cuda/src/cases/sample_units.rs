@@ -111,7 +111,7 @@ const TAIL: usize = 1 << 16;
 /// the token.
 fn tails(top_k: u32) -> Vec<Row> {
     let mut logits: Vec<f32> =
-        numbers(TAIL, 12).iter().map(|x| (0.8 * x - 31.2) * std::f32::consts::LN_2).collect();
+        numbers::<f32>(TAIL, 12).iter().map(|x| (0.8 * x - 31.2) * std::f32::consts::LN_2).collect();
     logits[0] = 0.0;
     (0..6).map(|seed| (logits.clone(), draw_in_the_tail(seed).top_k(top_k))).collect()
 }

@@ -35,6 +35,17 @@ pub fn tokens(dir: &Path) -> Vec<f32> {
 /// # Panics
 /// The reference is not there.
 pub fn check(dir: &Path, logits: &[f32]) -> std::result::Result<(), String> {
+    check_within(dir, logits, 1e-4)
+}
+
+/// The same with another tolerance for the logits; the predictions are the same.
+///
+/// # Errors
+/// The first difference.
+///
+/// # Panics
+/// The reference is not there.
+pub fn check_within(dir: &Path, logits: &[f32], tolerance: f32) -> std::result::Result<(), String> {
     let reference: Reference = model_support::read_json(&dir.join("reference.json")).expect("the reference");
     let best = |row: &[f32]| (0..row.len()).max_by(|a, b| row[*a].total_cmp(&row[*b]));
     let predictions: Vec<_> = logits.chunks(10).filter_map(best).collect();
@@ -42,7 +53,7 @@ pub fn check(dir: &Path, logits: &[f32]) -> std::result::Result<(), String> {
         return Err("the predictions are not the reference's".into());
     }
     let first = reference.logits_first8.concat();
-    close("the first logits", &logits[..first.len()], &first, 1e-4)
+    close("the first logits", &logits[..first.len()], &first, tolerance)
 }
 
 /// The logits of one batch of images.

@@ -7,7 +7,7 @@ use graph_cuda::Cuda;
 use llama_plugin::{Prefill, Tokenizer};
 use serde::Deserialize;
 
-use crate::close;
+use crate::{close, near};
 
 /// One prompt of `reference.json`.
 #[derive(Deserialize)]
@@ -88,6 +88,55 @@ pub fn serve(
     let node = engine.node("llama")?;
     (0..prompts.len()).for_each(|id| node.remove(RequestId(id as u64)));
     Ok(served)
+}
+
+/// The logits of each step over the reference's own text, whatever the model would say: after the prompts, then after
+/// each of so many bytes, all prompts together.
+///
+/// # Errors
+/// As the steps'.
+pub fn forced(
+    engine: &mut Engine<Cuda>,
+    prefill: Prefill,
+    prompts: &[Reference],
+    most: usize,
+) -> Result<Vec<f32>> {
+    let encoded = |reference: &Reference| Tokenizer::bytes().encode(&reference.greedy).map_err(Error::plugin);
+    let texts = prompts.iter().map(encoded).collect::<Result<Vec<_>>>()?;
+    (0..prompts.len() as u64)
+        .try_for_each(|id| engine.node("llama")?.ingest(RequestId(id), &Options::default()))?;
+    let mut logits = Vec::new();
+    for at in 0..=most {
+        let of = |(id, (reference, text)): (usize, (&Reference, _))| {
+            let text: &Vec<u32> = text;
+            let prompt = reference.prompt.len();
+            match at {
+                0 => (id as u64, &text[..prompt]),
+                at => (id as u64, &text[prompt + at - 1..prompt + at]),
+            }
+        };
+        let rows: Vec<_> = prompts.iter().zip(&texts).enumerate().map(of).collect();
+        logits.extend(step(engine, if at == 0 { prefill.walk() } else { "decode" }, &rows)?.0);
+    }
+    let node = engine.node("llama")?;
+    (0..prompts.len()).for_each(|id| node.remove(RequestId(id as u64)));
+    Ok(logits)
+}
+
+/// Whether the first logits are those of the reference as nearly as bf16 activations make them: of logits whose mean
+/// square is about 10^2, and which differ mostly by an offset that all of a row have.
+///
+/// # Errors
+/// The first difference.
+///
+/// # Panics
+/// The reference is not there.
+pub fn check_first(dir: &Path, served: &[Served]) -> std::result::Result<(), String> {
+    for ((_, bits), reference) in served.iter().zip(references(dir)) {
+        let first: Vec<f32> = bits[0].iter().map(|bits| f32::from_bits(*bits)).collect();
+        near(&reference.prompt, &first, &reference.first_logits, 1e-1, 1e-1)?;
+    }
+    Ok(())
 }
 
 /// Whether what was served, which may be the beginning only, is the reference.

@@ -1,7 +1,7 @@
 //! Each kernel from its own source, and from copies of it with one change.
 
 use llama_plugin::cuda::{DECODER, PAGED, SAMPLE};
-use plugins_on_cuda::{CASES, Rig, session};
+use plugins_on_cuda::{CASES, ELEMENTS, Rig, session};
 
 #[test]
 fn each_kernel_agrees_with_the_kernel_on_slices() {
@@ -32,7 +32,7 @@ fn one_changed_constant_of_any_kernel_is_noticed() {
 #[test]
 fn every_kernel_has_a_case() {
     let shared = [&model_support::cuda::LINEAR, &model_support::cuda::ROWWISE];
-    let own = [&digits_plugin::DIGITS, &DECODER, &PAGED, &SAMPLE, &graph_cuda::PAD_SOURCE];
+    let own = [&digits_plugin::DIGITS, &DECODER, &PAGED, &SAMPLE, &ELEMENTS, &graph_cuda::PAD_SOURCE];
     for source in shared.into_iter().chain(own) {
         let of = CASES.iter().copied().flatten().filter(|case| std::ptr::eq(case.source, source));
         let tested: Vec<_> = of.map(|case| case.kernel).collect();

@@ -1,5 +1,6 @@
 //! The plugins on CUDA over the stand-in driver, in one program.
 
+mod bf16;
 mod digits;
 mod engine;
 mod kernels;
