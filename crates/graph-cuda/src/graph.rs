@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, fmt, marker::PhantomData, ptr::null_mut, sync::Arc};
 
-use cudarc::driver::sys::CUgraphExec_st;
+use cudarc::driver::sys::{CUgraphExec, CUgraphExec_st};
 use graph_core::Result;
 
 use crate::{
@@ -88,6 +88,12 @@ impl Graph {
     /// The names of its operations, in order; a raw block is one operation, `raw: NAME`.
     pub fn operations(&self) -> &[String] {
         &self.operations
+    }
+
+    /// The driver's handle, for calls that this crate does not make, such as in a [`raw`](Stream::raw) block: valid while
+    /// the graph lives. A launch through it is the caller's to keep from running beside one of [`Graph`]'s own.
+    pub fn cu_graph_exec(&self) -> CUgraphExec {
+        self.exec.raw.raw()
     }
 
     /// The raw blocks that were recorded into it: what they launch, and whether its memory lives, nobody has checked.

@@ -1,6 +1,6 @@
-//! graph-core on this backend, from registration to replay; tests carry the numbers of the invariants.
+//! graph-core on this backend, where its codes, hooks and counts are asked for; tests carry the numbers of the
+//! invariants. What holds on every backend is in `backend-suite`.
 
-mod calls;
 mod common;
 
 use std::{
@@ -8,9 +8,10 @@ use std::{
     sync::{Arc, Mutex, atomic::Ordering},
 };
 
-use common::{Inputs, Rig, Script, Seen, y};
+use common::{Rig, Script, y};
 use graph_core::{
-    Backend, CaptureOptions, Cx, Dims, ErrorKind, Miss, Mode, NodeCall, Result, Source, WholeOutcome,
+    Backend, BatchedCudaGraphConfig, CaptureOptions, Cx, Dims, EngineBuilder, Error, ErrorKind, GraphBuffers,
+    Miss, Mode, NodeInputs, PiecewiseBatchedConfig, Result,
 };
 use graph_host::{Call, Host, codes};
 
@@ -24,68 +25,7 @@ fn batch_sizes(rig: &Rig) -> Vec<usize> {
 }
 
 #[test]
-fn replays_and_eager_calls_give_the_numbers_of_a_plain_loop() {
-    let mut rig = Rig::new(CaptureOptions::default());
-    assert_eq!(batch_sizes(&rig), [8, 4, 2, 1]);
-    for n in [8, 1, 3, 7, 2, 5, 4, 6] {
-        assert_eq!(rig.inputs.run(&mut rig.mix, n).unwrap().reason(), None);
-        assert_eq!(rig.run(n), rig.inputs.want(n), "{n} requests");
-    }
-    rig.mix.set_eager(true);
-    assert_eq!(rig.run(3), rig.inputs.want(3));
-    assert_eq!(rig.mix.stats().eager, [("forced", 1)]);
-}
-
-#[test]
-fn a_graph_is_head_body_tail() {
-    let rig = Rig::new(CaptureOptions::default());
-    // upload_block; pad_rows of x, m and z; sum, mix; signal
-    assert!(rig.mix.stats().buckets.iter().all(|b| b.operations == 7));
-    assert!(rig.mix.stats().failures.is_empty());
-}
-
-#[test]
-fn invariant_01_padded_rows_hold_exactly_the_pad() {
-    let mut rig = Rig::new(CaptureOptions::default());
-    rig.script.look.store(true, Ordering::Relaxed);
-    for (real, bucket) in [(8, 8), (3, 4), (5, 8), (1, 1), (6, 8), (3, 4), (2, 2), (7, 8)] {
-        rig.run(real);
-        let Inputs { ids, rope, scale, .. } = &rig.inputs;
-        let pad = bucket - real;
-        let padded = |mut real: Vec<f32>, pad: usize, value: f32| {
-            real.extend(vec![value; pad]);
-            real
-        };
-        let want = Seen {
-            ids: [&ids[..real], &vec![ids[real - 1]; pad]].concat(),
-            rope: rope[..3 * real].chunks(real).flat_map(|run| [run, &vec![-1; pad]].concat()).collect(),
-            scale: padded(scale[..real].to_vec(), pad, 0.0),
-            x: padded((0..2 * real).map(|i| 10.0 + i as f32).collect(), 2 * pad, 0.5),
-            m: [(0..real as i32).map(|i| 1000 * i).collect(), vec![1000 * (real as i32 - 1); pad]].concat(),
-            z: padded((0..real).map(|i| 0.25 + i as f32).collect(), pad, 0.0),
-        };
-        assert_eq!(*rig.script.seen.lock().unwrap(), want, "{real} real rows in {bucket}");
-    }
-}
-
-#[test]
-fn invariant_04_a_held_output_is_written_by_nobody() {
-    let mut rig = Rig::new(CaptureOptions { slots: Some(2), ..CaptureOptions::default() });
-    let stream = rig.stream();
-    let held = rig.inputs.run(&mut rig.mix, 4).unwrap().hold();
-    for _ in 0..2 {
-        let again = rig.inputs.run(&mut rig.mix, 3).err().unwrap();
-        assert!(matches!(again.kind(), ErrorKind::OutputHeld { output: "y", slot: 0, .. }), "{again}");
-    }
-    rig.mix.set_slot(1);
-    assert_eq!(rig.run(8), rig.inputs.want(8), "the other slot is free");
-    assert_eq!(y(held.into_out(), &stream).unwrap(), rig.inputs.want(4), "what is held is what it was");
-    rig.mix.set_slot(0);
-    assert_eq!(rig.run(3), rig.inputs.want(3), "dropped, it is free again");
-}
-
-#[test]
-fn invariant_08_one_failed_capture_costs_one_bucket() {
+fn a_failed_capture_has_the_code_of_its_reason_and_leaves_nothing() {
     // What a forward may do wrong in a capture, and the code of the reason.
     type Wrong = fn(&mut Cx<'_, Host>) -> Result<()>;
     let wrong: [(Wrong, u32, &str); 5] = [
@@ -127,14 +67,7 @@ fn invariant_08_one_failed_capture_costs_one_bucket() {
         assert_eq!(*stage, at);
         assert!(!Host::is_capturing(&rig.stream()));
         assert_eq!(rig.host.live().graphs, 3 + 2, "case {i}");
-        for n in [1, 2, 3, 4, 5, 8] {
-            assert_eq!(
-                rig.inputs.run(&mut rig.mix, n).unwrap().reason(),
-                None,
-                "3 and 4 fit the bucket of 8"
-            );
-            assert_eq!(rig.run(n), rig.inputs.want(n));
-        }
+        assert_eq!(rig.run(4), rig.inputs.want(4));
         let host = rig.host.clone();
         drop(rig);
         assert_eq!(host.live(), Default::default(), "everything is returned");
@@ -142,48 +75,16 @@ fn invariant_08_one_failed_capture_costs_one_bucket() {
 }
 
 #[test]
-fn invariant_09_a_panic_is_an_error_of_its_bucket() {
-    for mode in [Mode::WarmUp, Mode::Capture] {
-        let mut rig = scripted(move |cx| {
-            assert!(!(cx.mode() == mode && cx.dims().bs == 2), "at two");
-            Ok(())
-        });
-        assert_eq!(batch_sizes(&rig), [8, 4, 1]);
-        let failures = rig.mix.stats().failures;
-        let ErrorKind::Capture { bs: 2, cause, .. } = failures[0].kind() else { panic!("{}", failures[0]) };
-        assert!(matches!(cause.kind(), ErrorKind::Panicked(text) if text == "at two"), "{cause}");
-        assert!(!Host::is_capturing(&rig.stream()));
-        assert_eq!(rig.run(2), rig.inputs.want(2));
-    }
-}
-
-#[test]
 fn invariant_09_a_panic_in_a_replayed_kernel_is_an_error_of_that_run() {
-    let mut rig = Rig::new(CaptureOptions::default());
-    rig.script.panic_at.store(3, Ordering::Relaxed);
+    let script = Arc::<Script>::default();
+    let mut rig = Rig::scripted(Host::new(), script.clone(), |b| b).unwrap();
+    script.panic_at.store(3, Ordering::Relaxed);
     let ran = catch_unwind(AssertUnwindSafe(|| rig.inputs.run(&mut rig.mix, 4).map(drop)));
     let error = ran.expect("no panic leaves the backend").unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Panicked(text) if text == "in `sum`: met id 3"), "{error}");
     assert_eq!(rig.run(2), rig.inputs.want(2), "no id 3 here");
-    rig.script.panic_at.store(0, Ordering::Relaxed);
+    script.panic_at.store(0, Ordering::Relaxed);
     assert_eq!(rig.run(4), rig.inputs.want(4));
-}
-
-#[test]
-fn invariant_10_no_fit_is_a_typed_reason_and_counted() {
-    let mut rig = Rig::new(CaptureOptions::default());
-    let graphs = rig.host.live().graphs;
-    let reason = rig.inputs.run(&mut rig.mix, 9).unwrap().reason();
-    assert_eq!(reason, Some(Miss::TooManyRequests { bs: 9, largest: 8 }));
-    assert_eq!(rig.run(9), rig.inputs.want(9), "eager");
-    assert_eq!(rig.mix.stats().eager, [("too_many_requests", 2)]);
-    assert_eq!(rig.host.live().graphs, graphs, "a request captures nothing (invariant 15)");
-
-    let mut strict = Rig::new(CaptureOptions { strict: true, ..CaptureOptions::default() });
-    let error = strict.inputs.run(&mut strict.mix, 9).err().unwrap();
-    let miss = Miss::TooManyRequests { bs: 9, largest: 8 };
-    assert!(matches!(error.kind(), ErrorKind::Strict { owner, miss: m } if owner == "toy.mix" && *m == miss));
-    assert_eq!(strict.run(8), strict.inputs.want(8));
 }
 
 #[test]
@@ -216,51 +117,6 @@ fn invariant_14_a_graph_dropped_inside_a_forward_outlives_the_capture() {
     assert_eq!((live.graphs, live.put_aside, live.put_aside_ever), (4 + 2, 0, 1), "but right after it");
     assert!(rig.mix.stats().failures.is_empty());
     assert_eq!(rig.run(8), rig.inputs.want(8));
-}
-
-#[test]
-fn invariant_15_largest_first_region_before_whole_the_same_every_time() {
-    let order = || {
-        let mut order = Vec::new();
-        let (host, script) = (Host::new(), Arc::default());
-        let rig = Rig::scripted(host, script, |b| {
-            b.progress(|p| {
-                assert!(p.failure.is_none());
-                order.push((p.owner.to_string(), p.dims, p.done, p.total));
-            })
-        });
-        drop(rig.unwrap());
-        order
-    };
-    let entry = |(i, (owner, bs)): (usize, (&str, usize))| (owner.into(), Dims { bs, tokens: bs }, i + 1, 6);
-    let all = [
-        ("toy.mix", 8),
-        ("toy.mix", 4),
-        ("toy.mix", 2),
-        ("toy.mix", 1),
-        ("toy.decode", 4),
-        ("toy.decode", 2),
-    ];
-    let want: Vec<_> = all.into_iter().enumerate().map(entry).collect();
-    assert_eq!(order(), want);
-    assert_eq!(order(), want);
-}
-
-#[test]
-fn a_whole_forward_replays_and_falls_back() {
-    let mut rig = Rig::new(CaptureOptions::default());
-    let stream = rig.stream();
-    let node = rig.engine.node("toy").unwrap();
-    let ids = [3, 4, 5, 6, 7];
-    for (n, eager) in [(2, false), (3, false), (1, false), (5, true)] {
-        let slice = &ids[..n];
-        let inputs = [("ids", Source::host(&slice))];
-        let call = NodeCall { requests: &[], seq_lens: &[1; 5][..n], inputs: &inputs, slot: 0 };
-        let outcome = node.run("decode", &call).unwrap();
-        assert_eq!(matches!(outcome, WholeOutcome::Eager { .. }), eager);
-        let got = outcome.into_out().take::<i32, 1>("square").unwrap().to_vec(&stream).unwrap();
-        assert_eq!(got, ids[..n].iter().map(|i| i * i).collect::<Vec<_>>());
-    }
 }
 
 #[test]
@@ -300,4 +156,90 @@ fn whatever_single_call_fails_nothing_leaks_and_nothing_wrong_is_returned() {
         at += 1;
     }
     assert!(at > 150 && refused > 10 && dropped > 100, "{at} calls: {refused} refused, {dropped} dropped");
+}
+
+#[test]
+fn a_configuration_for_a_name_of_another_kind() {
+    let with = |change: fn(EngineBuilder<'static, Host>) -> EngineBuilder<'static, Host>| {
+        Rig::scripted(Host::new(), Arc::default(), change).err().unwrap().to_string()
+    };
+    let walk = with(|b| b.region_config("toy.decode", PiecewiseBatchedConfig::new(1)));
+    assert_eq!(walk, "region_config: there is no region `toy.decode`; known: toy.mix");
+    let region =
+        with(|b| b.forward_config("toy.mix", BatchedCudaGraphConfig::new("decode", NodeInputs::new(1))));
+    assert_eq!(region, "forward_config: there is no captured walk `toy.mix`; known: toy.decode");
+}
+
+/// What `main` and `unwrap` print is the message.
+#[test]
+fn an_error_prints_its_message_either_way() {
+    let error: Error = ErrorKind::EmptyBatch { owner: "toy.mix".into() }.into();
+    assert_eq!(format!("{error:?}"), error.to_string());
+    assert!(format!("{:?}", error.kind()).starts_with("EmptyBatch"));
+}
+
+#[test]
+fn pitfall_08_a_buffer_that_graphs_record_does_not_grow() {
+    let host = Host::new();
+    let mut buffers = GraphBuffers::<Host>::new("toy");
+    buffers.claim::<f32>("partials", 8).unwrap();
+    buffers.allocate(&host, 1).unwrap();
+    buffers.claim::<f32>("partials", 8).unwrap();
+    let error = buffers.claim::<f32>("partials", 9).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::ClaimsClosed { name: "partials", .. }), "{error}");
+    assert!(buffers.get::<f32, 1>("partials", 0, [9]).is_err());
+}
+
+#[test]
+fn pitfall_26_a_budget_is_compared_before_anything_is_allocated_or_captured() {
+    let needs = Rig::new(CaptureOptions::default()).engine.ledger().clone();
+    let with = |memory_budget| {
+        let host = Host::new();
+        let mut captured = 0;
+        let options = CaptureOptions { memory_budget: Some(memory_budget), ..CaptureOptions::default() };
+        let rig = Rig::scripted(host.clone(), Arc::default(), |b| {
+            b.capture_options(options).progress(|p| captured += usize::from(p.failure.is_none()))
+        });
+        (rig.map(|rig| rig.engine.ledger().clone()), host.live(), captured)
+    };
+    let (enough, _, captured) = with(needs.total());
+    assert_eq!((enough.unwrap(), captured), (needs.clone(), 6));
+
+    // Scratch memory is known when the warm-up has measured it: the largest bucket of the region does without.
+    let (tight, _, captured) = with(needs.total() - 1);
+    assert_eq!(
+        (tight.unwrap().scratch, captured),
+        (0, 2),
+        "the region has scratch, the whole forward has none"
+    );
+
+    let (refused, live, captured) = with(needs.total() - needs.scratch - 1);
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::OverBudget { .. }), "{refused}");
+    assert_eq!((live, captured), (Default::default(), 0));
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "{0} bytes on the device are needed and the budget is {1}: static buffers of toy {2}, blocks of host-side \
+             inputs {3}, scratch 0, resources 0 (bytes); capture smaller buckets or fewer slots, or give resources less",
+            needs.total() - needs.scratch,
+            needs.total() - needs.scratch - 1,
+            needs.arena["toy"],
+            needs.blocks
+        )
+    );
+}
+
+#[test]
+fn pitfall_27_ten_thousand_sizes_make_no_graph() {
+    let mut rig = Rig::new(CaptureOptions::default());
+    let live = rig.host.live();
+    for bs in 9..10_009_usize {
+        let miss = rig.mix.bucket_for(Dims { bs, tokens: bs }).unwrap_err();
+        assert!(matches!(miss, Miss::TooManyRequests { largest: 8, .. }));
+    }
+    for _ in 0..100 {
+        rig.run(10);
+    }
+    assert_eq!(rig.host.live(), live);
 }

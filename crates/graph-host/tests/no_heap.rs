@@ -40,7 +40,6 @@ fn invariant_11_a_replay_allocates_nothing() {
     let mut rig = Rig::new(CaptureOptions::default());
     assert_eq!((rig.mix.stats().failures.len(), rig.host.live().graphs), (0, 6));
     assert_eq!(rig.run(3), rig.inputs.want(3));
-    rig.script.look.store(false, Ordering::Relaxed);
     let mut replay = |times: usize| {
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         for i in 0..times {

@@ -1,4 +1,5 @@
-//! Checks and times everything on a GPU, in one program with its models inside.
+//! Checks and times everything on a GPU, in one program with its models inside: every kernel, every case of the backends'
+//! suite, which has both models' references, and steps in every bucket.
 //!
 //! `gpu-suite --out FILE` runs on the first CUDA device, and needs its driver and NVRTC. `gpu-suite --stand-in` runs the
 //! same over the stand-in driver, for trying this program out: then nothing that it prints is about a GPU, and its output
@@ -18,7 +19,7 @@ use graph_cuda::Cuda;
 
 use crate::{bundle::Bundle, report::Report};
 
-/// Checks every kernel and both models on a GPU, and times eager execution against replay.
+/// Checks every kernel and the backends' suite on a GPU, and times eager execution against replay.
 #[derive(Parser)]
 struct Cli {
     /// Run over the stand-in driver: no figure is of a GPU then.
@@ -52,18 +53,21 @@ fn main() -> Result<()> {
 }
 
 fn suite(stand_in: bool, rounds: usize) -> Result<Report> {
-    let open = || match stand_in {
-        true => Ok(plugins_on_cuda::open(None)),
-        false => Cuda::new(0),
+    let open = match stand_in {
+        true => backend_suite::stand_in::open,
+        false => || Cuda::new(0),
     };
     let device = open()?;
     let mut report = Report::new(&device, stand_in)?;
     print!("{}", report.head());
     let bundle = Bundle::unpack()?;
-    report.raw_graph_launch = Some(raw::graph_launch(rounds)?);
-    for check in checks::kernels(&device) {
-        report.check(check);
-    }
+    checks::kernels(&device, &mut report);
+    // A case that ends its device's context must not end the next one's.
+    drop(device);
+    checks::suite(open, &bundle, &mut report);
+    let device = open()?;
+    report.launch = Some(raw::launch(&device, rounds)?);
+    timings::three_inputs(&device, rounds, &mut report)?;
     timings::digits(&device, &bundle, rounds, &mut report)?;
     timings::llama(&device, &bundle, rounds, &mut report)?;
     print!("{}", report.tail());

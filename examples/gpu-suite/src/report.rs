@@ -17,8 +17,17 @@ pub(crate) struct Report {
     pub(crate) compute_capability: String,
     pub(crate) checks: Vec<Check>,
     pub(crate) timings: Vec<Timing>,
-    /// Host time of `cuGraphLaunch` of a graph of one node, in microseconds.
-    pub(crate) raw_graph_launch: Option<Spread>,
+    /// Of the graph of a toy region's operations.
+    pub(crate) launch: Option<Launch>,
+}
+
+/// Host time of one launch of one graph, in microseconds.
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct Launch {
+    /// `cuGraphLaunch`, called as it is.
+    pub(crate) driver: Spread,
+    /// The backend's launch, which ends in that call.
+    pub(crate) backend: Spread,
 }
 
 /// One check.
@@ -80,7 +89,7 @@ impl Report {
             compute_capability: format!("{major}.{minor}"),
             checks: Vec::new(),
             timings: Vec::new(),
-            raw_graph_launch: None,
+            launch: None,
         })
     }
 
@@ -122,8 +131,13 @@ impl Report {
                 show(timing.replay_host)
             );
         }
-        if let Some(raw) = self.raw_graph_launch {
-            let _ = writeln!(text, "cuGraphLaunch of one node, host: {}", show(raw));
+        if let Some(Launch { driver, backend }) = self.launch {
+            let _ = writeln!(
+                text,
+                "one graph of toy.three's operations, host: cuGraphLaunch {}, the backend's launch {}",
+                show(driver),
+                show(backend)
+            );
         }
         let _ = writeln!(text, "{} of {} checks failed", self.failed(), self.checks.len());
         if self.driver == "stand-in" {

@@ -1,30 +1,16 @@
-//! The example plugins on the CUDA backend, over the stand-in driver: what the tests share.
+//! The kernels of the example plugins against the kernels on slices that define them, and both models in bf16.
 //!
 //! The stand-in runs the kernels' own `.cu` source, compiled by the machine's C++ compiler. What passes here is not a GPU
 //! result.
 
-use graph_core::Registry;
 use model_support::Activation;
 
 mod cases;
-mod compare;
-pub mod models;
 mod rig;
 
+pub use backend_suite::{close, models, near, registry, rounded, same, stand_in::session};
 pub use cases::{CASES, Case, ELEMENTS};
-pub use compare::{close, near, rounded, same};
-pub use rig::{Edit, Rig, open, session};
-
-/// One linked node with its regions.
-///
-/// # Panics
-/// Two linked entries of one name.
-pub fn registry(node: &str) -> Registry {
-    let linked = Registry::collect().expect("no duplicates");
-    let regions = linked.regions().iter().copied().filter(|entry| entry.schema.node == node);
-    let nodes = linked.nodes().iter().copied().filter(|entry| entry.name == node);
-    Registry::from_entries(regions.collect(), nodes.collect(), Vec::new()).expect("no duplicates")
-}
+pub use rig::{Edit, Rig, open};
 
 /// Numbers between -1.5 and 1.5 that look random and are the same in every run, in any element.
 pub fn numbers<A: Activation>(count: usize, seed: u64) -> Vec<A> {

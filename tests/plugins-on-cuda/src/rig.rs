@@ -1,11 +1,9 @@
 //! A device over the stand-in driver, with kernels compiled from their source or from an edited copy of it.
 
-use std::path::Path;
-
+use backend_suite::stand_in;
 use graph_core::{Backend, Element, Tensor};
 use graph_cuda::{Cuda, CudaOptions, KernelSource, Stream};
 use model_support::cuda::Kernels;
-use stand_in_driver::{Compiler, Session};
 
 /// One change of a source's text, headers included: `from` must be there.
 #[derive(Clone, Copy, Debug)]
@@ -16,30 +14,21 @@ pub struct Edit {
     pub to: &'static str,
 }
 
-/// The driver for one test, or `None` and a line that says that the test did not run.
-pub fn session(test: &str) -> Option<Session<'static>> {
-    let driver = stand_in_driver::load().expect("the stand-in driver");
-    if Compiler::find().is_none() {
-        stand_in_driver::not_run(test);
-        return None;
-    }
-    Some(driver.session())
-}
-
 /// A device whose kernels are compiled by the C++ compiler; those of `source` with the edit.
 ///
 /// # Panics
 /// The compiler refuses a source, or the edit changes nothing.
 pub fn open(edited: Option<(&'static KernelSource, Edit)>) -> Cuda {
+    let Some((edited, Edit { from, to })) = edited else {
+        return stand_in::open().expect("the stand-in's device");
+    };
     let image = move |source: &KernelSource| {
         let mut text = source.expanded();
-        if let Some((_, Edit { from, to })) = edited.filter(|(edited, _)| std::ptr::eq(*edited, source)) {
+        if std::ptr::eq(edited, source) {
             assert!(text.contains(from), "{} has no `{from}`", source.name);
             text = text.replace(from, to);
         }
-        let compiler = Compiler::find()?;
-        let compiled = compiler.compile_text(&text, source.name, Path::new("."));
-        Some(compiled.unwrap_or_else(|error| panic!("{}: {error}", source.name)).image().into_bytes())
+        stand_in::image(source.name, &text)
     };
     Cuda::with_options(0, CudaOptions::default().images(image).keep_memory(0)).expect("the stand-in's device")
 }

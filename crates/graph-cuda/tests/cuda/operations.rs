@@ -1,67 +1,6 @@
-//! Every function of the backend, one after the other.
+//! Operations: their codes, and what they ask the driver. What they do is a part of `backend-suite`.
 
 use super::*;
-
-#[test]
-fn memory_is_uploaded_copied_zeroed_and_downloaded() {
-    let (session, cuda, stream) = start!("memory_is_uploaded_copied_zeroed_and_downloaded");
-    let (a, b) = (cuda.alloc(64).unwrap(), cuda.alloc(64).unwrap());
-    assert_eq!(Cuda::buffer_bytes(&a), 64);
-    let data: Vec<u8> = (0..64).collect();
-    Cuda::upload(&stream, &data, &a, 0).unwrap();
-    Cuda::upload(&stream, &[99, 98], &a, 3).unwrap();
-    Cuda::zero(&stream, &b, 0, 64).unwrap();
-    Cuda::copy(&stream, (&a, 2), (&b, 10), 4).unwrap();
-    Cuda::copy(&stream, (&a, 0), (&a, 32), 32).unwrap();
-    let mut got = [1; 16];
-    Cuda::download(&stream, &b, 0, &mut got).unwrap();
-    assert_eq!(got, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 99, 98, 5, 0, 0]);
-    Cuda::download(&stream, &a, 30, &mut got).unwrap();
-    assert_eq!(got[..6], [30, 31, 0, 1, 2, 99]);
-    for nothing in [Cuda::zero(&stream, &a, 64, 0), Cuda::copy(&stream, (&a, 0), (&b, 64), 0)] {
-        nothing.unwrap();
-    }
-    Cuda::upload(&stream, &[], &a, 64).unwrap();
-    drop((a, b, stream, cuda));
-    nothing_left(&session);
-}
-
-#[test]
-fn an_upload_is_done_with_its_source_even_if_that_is_pinned() {
-    let (_session, cuda, stream) = start!("an_upload_is_done_with_its_source_even_if_that_is_pinned");
-    let (pinned, buffer) = (cuda.alloc_pinned(4).unwrap(), cuda.alloc(4).unwrap());
-    let bytes = Cuda::pinned_bytes(&pinned).cast::<[u8; 4]>();
-    // SAFETY: the memory is alive, nobody else uses it, and each access is over before the next.
-    unsafe {
-        bytes.write([1, 2, 3, 4]);
-        Cuda::upload(&stream, bytes.as_ref(), &buffer, 0).unwrap();
-        bytes.write([9, 9, 9, 9]);
-    }
-    let mut got = [0; 4];
-    Cuda::download(&stream, &buffer, 0, &mut got).unwrap();
-    assert_eq!(got, [1, 2, 3, 4]);
-}
-
-#[test]
-fn pinned_memory_is_zero_and_aligned_and_carries_block_and_signal() {
-    let (session, cuda, stream) = start!("pinned_memory_is_zero_and_aligned_and_carries_block_and_signal");
-    let (pinned, block) = (cuda.alloc_pinned(20).unwrap(), cuda.alloc(16).unwrap());
-    let bytes = Cuda::pinned_bytes(&pinned);
-    assert_eq!((bytes.len(), bytes.cast::<u8>().addr().get() % 16), (20, 0));
-    let words = bytes.cast::<[u32; 5]>();
-    // SAFETY: the memory is alive and aligned, and no work on it is in flight.
-    assert_eq!(unsafe { words.read() }, [0; 5]);
-    // SAFETY: as above.
-    unsafe { words.write([1, 2, 3, 4, 0]) };
-    Cuda::upload_block(&stream, &pinned, &block, 16).unwrap();
-    Cuda::signal(&stream, (&block, 8), (&pinned, 16)).unwrap();
-    Cuda::synchronize(&stream).unwrap();
-    // SAFETY: as above, after the wait.
-    assert_eq!(unsafe { words.read() }, [1, 2, 3, 4, 3]);
-    assert_eq!(code(Cuda::signal(&stream, (&block, 2), (&pinned, 16))), 1, "not aligned");
-    drop((pinned, block, stream, cuda));
-    nothing_left(&session);
-}
 
 #[test]
 fn a_signal_is_waited_for_without_the_work_behind_it() {
@@ -96,39 +35,18 @@ fn every_operation_checks_its_bytes_before_it_calls_the_driver() {
     assert_eq!(out(Cuda::upload_block(&stream, &pinned, &a, 9)), ("upload_block", 0, 9, 8));
     assert_eq!(out(Cuda::signal(&stream, (&a, 0), (&pinned, 8))), ("signal", 8, 12, 8));
     assert_eq!(code(Cuda::copy(&stream, (&a, 0), (&a, 4), 8)), 1, "overlap");
+    assert_eq!(code(Cuda::signal(&stream, (&a, 2), (&pinned, 4))), 1, "not aligned");
     assert_eq!(session.total_calls(), calls);
 }
 
 #[test]
-fn events_order_two_streams_and_stay_with_their_device() {
-    let (session, cuda, stream) = start!("events_order_two_streams_and_stay_with_their_device");
-    let other = cuda.stream().unwrap();
-    let (a, b) = (tensor(&cuda, &stream, &[1.0; 4]), T1::zeros(&cuda, &stream, [4]).unwrap());
-    Cuda::zero(&other, a.view().buffer(), 0, 16).unwrap(); // runs when something waits for it
-    let event = Cuda::record_event(&other).unwrap();
-    Cuda::wait_event(&stream, &event).unwrap();
-    b.view_mut().copy_from(&stream, a.view()).unwrap();
-    assert_eq!(b.to_vec(&stream).unwrap(), [0.0; 4]);
+fn a_stream_of_another_device_is_refused() {
+    let (session, cuda, stream) = start!("a_stream_of_another_device_is_refused");
+    let (a, event) = (tensor(&cuda, &stream, &[1.0; 4]), Cuda::record_event(&stream).unwrap());
     let second = support::open().unwrap();
     let foreign = second.stream().unwrap();
     assert_eq!(code(Cuda::wait_event(&foreign, &event)), 400);
     assert_eq!(code(Cuda::zero(&foreign, a.view().buffer(), 0, 4)), 400);
-    drop((event, a, b, other, stream, cuda, foreign, second));
+    drop((event, a, stream, cuda, foreign, second));
     nothing_left(&session);
-}
-
-#[test]
-fn operations_are_counted_per_thread_and_device() {
-    let (_session, cuda, stream) = start!("operations_are_counted_per_thread_and_device");
-    let buffer = cuda.alloc(8).unwrap();
-    let before = cuda.issued();
-    Cuda::zero(&stream, &buffer, 0, 8).unwrap();
-    let second = support::open().unwrap();
-    let (stream2, buffer2) = (second.stream().unwrap(), second.alloc(8).unwrap());
-    Cuda::zero(&stream2, &buffer2, 0, 8).unwrap();
-    Cuda::zero(&stream, &buffer, 0, 8).unwrap();
-    std::thread::scope(|scope| {
-        scope.spawn(|| Cuda::zero(&stream, &buffer, 0, 4).unwrap());
-    });
-    assert_eq!((cuda.issued() - before, second.issued()), (2, 1));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+    atomic::{AtomicUsize, Ordering},
 };
 
 use graph_core::{
@@ -16,27 +16,13 @@ use graph_host::{Host, Stream};
 pub(crate) type Mix = Runner<HandWritten<Host>>;
 type Hook = dyn Fn(&mut Cx<'_, Host>) -> Result<()> + Send + Sync;
 
-/// What the region does besides its numbers, and what its kernel saw.
+/// What the region does besides its numbers.
 #[derive(Default)]
 pub(crate) struct Script {
     /// Runs at the start of every forward.
     pub(crate) act: Mutex<Option<Arc<Hook>>>,
-    /// Whether the kernel notes its inputs.
-    pub(crate) look: AtomicBool,
-    pub(crate) seen: Mutex<Seen>,
     /// The kernel panics when it meets an id of this value; 0 for never.
     pub(crate) panic_at: AtomicUsize,
-}
-
-/// The static inputs, whole.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Seen {
-    pub(crate) ids: Vec<i32>,
-    pub(crate) rope: Vec<i32>,
-    pub(crate) scale: Vec<f32>,
-    pub(crate) x: Vec<f32>,
-    pub(crate) m: Vec<i32>,
-    pub(crate) z: Vec<f32>,
 }
 
 pub(crate) struct Shared(pub(crate) Arc<Script>);
@@ -66,28 +52,12 @@ fn mix(script: &Arc<Script>, cx: &mut Cx<'_, Host>, call: &CallInputs<'_, Host>)
     let act = script.act.lock().unwrap().clone();
     act.map_or(Ok(()), |act| act(cx))?;
     let x = call.inputs;
-    let reads = (
-        x.get::<i32, 1>("ids")?,
-        x.get::<i32, 2>("rope")?,
-        x.get::<f32, 1>("scale")?,
-        x.get::<f32, 2>("x")?,
-        x.get::<i32, 1>("m")?,
-        x.get::<f32, 1>("z")?,
-    );
+    let reads =
+        (x.get::<i32, 1>("ids")?, x.get::<i32, 2>("rope")?, x.get::<i32, 1>("m")?, x.get::<f32, 1>("z")?);
     let script = script.clone();
     let sum = cx.scratch::<f32, 1>([cx.dims().bs])?;
-    cx.stream().kernel("sum", reads, (sum.view_mut(),), move |(ids, rope, scale, x, m, z), (sum,)| {
+    cx.stream().kernel("sum", reads, (sum.view_mut(),), move |(ids, rope, m, z), (sum,)| {
         let n = ids.len();
-        if script.look.load(Ordering::Relaxed) {
-            *script.seen.lock().unwrap() = Seen {
-                ids: ids.to_vec(),
-                rope: rope.to_vec(),
-                scale: scale.to_vec(),
-                x: x.to_vec(),
-                m: m.to_vec(),
-                z: z.to_vec(),
-            };
-        }
         let at = script.panic_at.load(Ordering::Relaxed) as i32;
         assert!(at == 0 || !ids.contains(&at), "met id {at}");
         for t in 0..n {
@@ -154,7 +124,6 @@ pub(crate) fn registry() -> Registry {
 /// A device, a script, and an engine over them.
 pub(crate) struct Rig {
     pub(crate) host: Host,
-    pub(crate) script: Arc<Script>,
     pub(crate) engine: Engine<Host>,
     pub(crate) mix: Mix,
     pub(crate) inputs: Inputs,
@@ -170,12 +139,12 @@ impl Rig {
         script: Arc<Script>,
         change: impl FnOnce(EngineBuilder<'b, Host>) -> EngineBuilder<'b, Host>,
     ) -> Result<Self> {
-        let options = Options::default().with(Shared(script.clone()));
+        let options = Options::default().with(Shared(script));
         let builder = change(Engine::builder(host.clone()).options(options));
         let mut engine = builder.build(&registry())?;
         let mut mix = engine.runners().take_named("toy.mix")?;
         let inputs = Inputs::new(&host, engine.stream())?;
-        Ok(Rig { host, script, mix: mix.pop().expect("one instance"), engine, inputs })
+        Ok(Rig { host, mix: mix.pop().expect("one instance"), engine, inputs })
     }
 
     pub(crate) fn stream(&self) -> Stream {

@@ -2,7 +2,7 @@
 
 mod allocations;
 mod errors;
-mod padding;
+mod failures;
 mod probe;
 mod roles;
 mod sampling;

@@ -1,8 +1,8 @@
 //! Sampling through the engine, and its distribution.
 
-use graph_core::{Dims, Label, Options, RequestId, Resource, Resources, Row, StepContext, Steps};
+use graph_core::{Dims, Label, Options, RequestId, Resource, Row, StepContext, Steps};
 use graph_host::Host;
-use graph_resources::{SampleParams, Sampler, SamplerRow, SamplerState, sample_row, sample_rows};
+use graph_resources::{SampleParams, Sampler, SamplerRow, sample_row, sample_rows};
 
 use crate::toy::{Built, Toy, build};
 
@@ -24,30 +24,6 @@ fn generate(built: &mut Built, requests: &[(u64, SampleParams)], n: usize) -> Ve
     }
     requests.iter().for_each(|(id, _)| built.node().remove(RequestId(*id)));
     texts
-}
-
-fn requests() -> Vec<(u64, SampleParams)> {
-    vec![
-        (3, SampleParams::seeded(11)),
-        (5, SampleParams::seeded(12).temperature(0.7).top_k(4)),
-        (6, SampleParams::greedy()),
-        (9, SampleParams::seeded(1 << 40).temperature(2.0).top_p(0.8)),
-    ]
-}
-
-#[test]
-fn the_same_seed_gives_the_same_text_alone_and_batched_captured_and_eager() {
-    let mut built = build(Toy::default());
-    let batched = generate(&mut built, &requests(), 20);
-    for (request, text) in requests().into_iter().zip(&batched) {
-        assert_eq!(generate(&mut built, &[request], 20)[0], *text, "alone, {request:?}");
-    }
-    let three = generate(&mut built, &requests()[..3], 20);
-    assert_eq!(three, batched[..3], "three of a bucket of four");
-    built.node().set_eager(true);
-    assert_eq!(generate(&mut built, &requests(), 20), batched, "eager");
-    let other = generate(&mut built, &[(3, SampleParams::seeded(13))], 20);
-    assert_ne!(other[0], batched[0], "another seed, another text");
 }
 
 #[test]
@@ -76,37 +52,6 @@ fn a_preempted_request_ends_with_the_same_text() {
         assert_eq!(text, whole, "preempted after {at} tokens");
         built.node().remove(RequestId(id));
     }
-}
-
-#[test]
-fn two_replays_draw_different_numbers() {
-    let mut built = build(Toy::default());
-    let hot = SampleParams::seeded(5).temperature(1000.0);
-    built.node().ingest(RequestId(1), &Options::default().with(hot)).unwrap();
-    built.node().ingest(RequestId(2), &Options::default()).unwrap();
-    let mut drawn = Vec::new();
-    for slot in 0..30 {
-        // Tokens of value 0: the logits stay as they are.
-        let stepped = built.step("decode", None, slot, &[(1, &[0]), (2, &[0])]).unwrap();
-        assert!(stepped.replayed && stepped.tokens[1] == 3, "greedy is greedy");
-        drawn.push(stepped.tokens[0]);
-    }
-    let mut different = drawn.clone();
-    different.sort_unstable();
-    different.dedup();
-    assert!(different.len() > 5, "{drawn:?}");
-    // Neither padding nor a greedy request draws: their rows are as they were.
-    let steps = built.node().steps();
-    let sampler = steps.get::<Sampler<Host>>().unwrap();
-    let counters = [1, 2].map(|r| sampler.counter(RequestId(r)));
-    assert_eq!(counters, [Some(30), Some(0)]);
-    let row = sampler.row(RequestId(1)).unwrap();
-    let mut shared = Resources::default();
-    sampler.share(&mut shared);
-    let words = shared.get::<SamplerState<Host>>().unwrap().words().to_vec(&built.stream).unwrap();
-    let rows = words.as_chunks::<{ SamplerRow::WORDS }>().0;
-    assert_eq!(SamplerRow::from_words(rows[0]), SamplerRow::SINK);
-    assert_eq!(SamplerRow::from_words(rows[row]).counter, 30, "the device has counted as the host has");
 }
 
 #[test]

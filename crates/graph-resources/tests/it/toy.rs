@@ -5,8 +5,8 @@ use std::sync::Arc;
 use graph_core::{
     BatchedCudaGraphConfig, BindCx, CallInputs, CaptureOptions, CudaGraphConfig, Cx, Elem, Engine, Forward,
     IoSchema, KeyInfo, Label, LoadCx, Location, Node, NodeCall, NodeEntry, NodeInputs, NodeRunner, On,
-    Options, PackedCudaGraphConfig, Pad, Registry, RequestId, Resource, Resources, Result, Schema, Shape,
-    Source, Statics, StepRequests, Submodule, SubmoduleStep, Tensor, WholeOutcome,
+    Options, PackedCudaGraphConfig, Pad, Registry, RequestId, Resource, Result, Schema, Shape, Source,
+    Statics, StepRequests, Submodule, SubmoduleStep, WholeOutcome,
 };
 use graph_host::{Host, Stream};
 use graph_resources::{
@@ -272,22 +272,6 @@ impl Built {
 
     pub(crate) fn kv(&mut self) -> &PagedKv<Host> {
         self.node().steps().get::<PagedKv<Host>>().unwrap()
-    }
-
-    /// The K rows of every page.
-    pub(crate) fn keys(&mut self) -> Tensor<Host, f32, 2> {
-        let mut shared = Resources::default();
-        self.kv().share(&mut shared);
-        shared.get::<KvPages<Host>>().unwrap().keys(0).unwrap().clone()
-    }
-
-    /// What each page holds, bit by bit.
-    pub(crate) fn page_bits(&mut self) -> Vec<Vec<u32>> {
-        let (keys, stream) = (self.keys(), self.stream.clone());
-        let [_, dim] = keys.dims();
-        let page = self.kv().options().page_size * dim;
-        let data = keys.to_vec(&stream).unwrap();
-        data.chunks(page).map(|page| page.iter().map(|x| x.to_bits()).collect()).collect()
     }
 
     /// One step; sums and drawn tokens of the real rows, and whether it was replayed.

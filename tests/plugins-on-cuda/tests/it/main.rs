@@ -1,6 +1,4 @@
 //! The plugins on CUDA over the stand-in driver, in one program.
 
 mod bf16;
-mod digits;
 mod kernels;
-mod llama;

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use digits_plugin::Images;
-use graph_core::{Engine, HostTensor, NodeCall, Result, Source};
-use graph_cuda::Cuda;
+use graph_core::{Backend, Engine, HostTensor, NodeCall, Result, Source};
 use serde::Deserialize;
 
 use crate::close;
@@ -60,7 +59,7 @@ pub fn check_within(dir: &Path, logits: &[f32], tolerance: f32) -> std::result::
 ///
 /// # Errors
 /// As the step's.
-pub fn run(engine: &mut Engine<Cuda>, images: &[f32]) -> Result<Vec<f32>> {
+pub fn run<B: Backend>(engine: &mut Engine<B>, images: &[f32]) -> Result<Vec<f32>> {
     let stream = engine.stream().clone();
     let seq_lens = vec![16; images.len() / IMAGE];
     let patches = HostTensor::new(images, [images.len() / 4, 4])?;
@@ -74,7 +73,7 @@ pub fn run(engine: &mut Engine<Cuda>, images: &[f32]) -> Result<Vec<f32>> {
 ///
 /// # Errors
 /// As the steps'.
-pub fn classify(engine: &mut Engine<Cuda>, tokens: &[f32], batch: usize) -> Result<Vec<f32>> {
+pub fn classify<B: Backend>(engine: &mut Engine<B>, tokens: &[f32], batch: usize) -> Result<Vec<f32>> {
     let batches = tokens.chunks(batch * IMAGE).map(|images| run(engine, images));
     Ok(batches.collect::<Result<Vec<_>>>()?.concat())
 }

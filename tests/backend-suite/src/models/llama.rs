@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use graph_core::{Engine, Error, NodeCall, Options, RequestId, Result, Source};
-use graph_cuda::Cuda;
+use graph_core::{Backend, Engine, Error, NodeCall, Options, RequestId, Result, Source};
 use llama_plugin::{Prefill, Tokenizer};
 use serde::Deserialize;
 
@@ -32,7 +31,11 @@ pub fn references(dir: &Path) -> Vec<Reference> {
 ///
 /// # Errors
 /// As the step's.
-pub fn step(engine: &mut Engine<Cuda>, walk: &str, rows: &[(u64, &[u32])]) -> Result<(Vec<f32>, Vec<i32>)> {
+pub fn step<B: Backend>(
+    engine: &mut Engine<B>,
+    walk: &str,
+    rows: &[(u64, &[u32])],
+) -> Result<(Vec<f32>, Vec<i32>)> {
     let tokens: Vec<i32> = rows.iter().flat_map(|r| r.1).map(|t| *t as i32).collect();
     let seq_lens: Vec<usize> = rows.iter().map(|r| r.1.len()).collect();
     let requests: Vec<_> = rows.iter().map(|r| RequestId(r.0)).collect();
@@ -58,8 +61,8 @@ fn bits(logits: &[f32]) -> Vec<u32> {
 ///
 /// # Errors
 /// As the steps'.
-pub fn serve(
-    engine: &mut Engine<Cuda>,
+pub fn serve<B: Backend>(
+    engine: &mut Engine<B>,
     prefill: Prefill,
     prompts: &[Reference],
     most: usize,
@@ -95,8 +98,8 @@ pub fn serve(
 ///
 /// # Errors
 /// As the steps'.
-pub fn forced(
-    engine: &mut Engine<Cuda>,
+pub fn forced<B: Backend>(
+    engine: &mut Engine<B>,
     prefill: Prefill,
     prompts: &[Reference],
     most: usize,
