@@ -56,8 +56,8 @@ impl<B: LlamaOps, A: Activation> QkvScratch<B, A> {
 
 /// Temporary memory of [`LlamaModel::mlp`].
 pub(crate) struct MlpScratch<B: LlamaOps, A> {
-    product: Tensor<B, A, 2>,
-    mid: Tensor<B, A, 2>,
+    product: Tensor<B, f32, 2>,
+    mid: Tensor<B, f32, 2>,
     normed: Tensor<B, A, 2>,
     gate: Tensor<B, A, 2>,
     up: Tensor<B, A, 2>,
@@ -148,7 +148,7 @@ impl<B: LlamaOps> LlamaModel<B> {
         hidden: In<'_, B, A, 2>,
         logits: Out<'_, B, f32, 2>,
     ) -> Result<()> {
-        let normed = cx.scratch(hidden.dims())?;
+        let normed = cx.scratch::<f32, 2>(hidden.dims())?;
         B::rms_norm(cx.stream(), hidden, self.norm.view(), self.config.rms_norm_eps, normed.view_mut())?;
         B::linear(cx.stream(), normed.view(), &self.head, logits)
     }

@@ -51,15 +51,15 @@ impl LlamaOps for Host {
         stream.kernel("gather", (x, rows), (y,), move |(x, rows), (y,)| kernels::gather(x, rows, width, y))
     }
 
-    fn rms_norm<A: Activation>(
+    fn rms_norm<X: Activation, Y: Activation>(
         stream: &Stream,
-        x: In<'_, Host, A, 2>,
+        x: In<'_, Host, X, 2>,
         weight: In<'_, Host, f32, 1>,
         eps: f32,
-        y: Out<'_, Host, A, 2>,
+        y: Out<'_, Host, Y, 2>,
     ) -> Result<()> {
         stream.kernel("rms_norm", (x, weight), (y,), move |(x, weight), (y,)| {
-            A::write(y, |y| kernels::rms_norm(&A::widen(x), weight, eps, y));
+            Y::write(y, |y| kernels::rms_norm(&X::widen(x), weight, eps, y));
         })
     }
 
@@ -168,14 +168,14 @@ impl LlamaOps for Host {
         })
     }
 
-    fn add<A: Activation>(
+    fn add<A: Activation, Y: Activation>(
         stream: &Stream,
         a: In<'_, Host, A, 2>,
-        b: In<'_, Host, A, 2>,
-        y: Out<'_, Host, A, 2>,
+        b: In<'_, Host, f32, 2>,
+        y: Out<'_, Host, Y, 2>,
     ) -> Result<()> {
         stream.kernel("add", (a, b), (y,), |(a, b), (y,)| {
-            A::write(y, |y| kernels::add(&A::widen(a), &A::widen(b), y));
+            Y::write(y, |y| kernels::add(&A::widen(a), b, y));
         })
     }
 }

@@ -32,7 +32,8 @@ impl<B: Backend> Clone for PagedRows<'_, B> {
 impl<B: Backend> Copy for PagedRows<'_, B> {}
 
 /// The operations of the model. All matrices are row-major, weights are `[out, in]`. A row's result has the same bits
-/// alone and in a batch. Sums are in `f32` with any activations, and each operation rounds once, at its end.
+/// alone and in a batch. Sums are in `f32` with any activations, and each operation rounds once, at its end; what one
+/// operation leaves for the next within a layer's residual, and for the head, is `f32` with any activations.
 pub trait LlamaOps: Backend {
     /// What the operations need on a device, such as compiled kernels. A model loads and keeps it.
     type Kernels: Send + Sync + 'static;
@@ -68,12 +69,12 @@ pub trait LlamaOps: Backend {
     ) -> Result<()>;
 
     /// `y = x * rsqrt(mean(x^2) + eps) * weight`, row by row.
-    fn rms_norm<A: Activation>(
+    fn rms_norm<X: Activation, Y: Activation>(
         stream: &Self::Stream,
-        x: In<'_, Self, A, 2>,
+        x: In<'_, Self, X, 2>,
         weight: In<'_, Self, f32, 1>,
         eps: f32,
-        y: Out<'_, Self, A, 2>,
+        y: Out<'_, Self, Y, 2>,
     ) -> Result<()>;
 
     /// `y = x W^T`: activations, or logits, which are `f32`.
@@ -152,11 +153,11 @@ pub trait LlamaOps: Backend {
         y: Out<'_, Self, A, 2>,
     ) -> Result<()>;
 
-    /// `y = a + b`.
-    fn add<A: Activation>(
+    /// `y = a + b`, where `b` is a product that was not rounded.
+    fn add<A: Activation, Y: Activation>(
         stream: &Self::Stream,
         a: In<'_, Self, A, 2>,
-        b: In<'_, Self, A, 2>,
-        y: Out<'_, Self, A, 2>,
+        b: In<'_, Self, f32, 2>,
+        y: Out<'_, Self, Y, 2>,
     ) -> Result<()>;
 }

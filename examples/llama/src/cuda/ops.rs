@@ -55,12 +55,12 @@ impl LlamaOps for Cuda {
         gather(stream, x, rows, y)
     }
 
-    fn rms_norm<A: Activation>(
+    fn rms_norm<X: Activation, Y: Activation>(
         stream: &Stream,
-        x: In<'_, Cuda, A, 2>,
+        x: In<'_, Cuda, X, 2>,
         weight: In<'_, Cuda, f32, 1>,
         eps: f32,
-        y: Out<'_, Cuda, A, 2>,
+        y: Out<'_, Cuda, Y, 2>,
     ) -> Result<()> {
         cuda::rms_norm(stream, x, weight, eps, y)
     }
@@ -180,13 +180,13 @@ impl LlamaOps for Cuda {
         unsafe { launch.arg(y).arg(gate).arg(up).arg(count).launch() }
     }
 
-    fn add<A: Activation>(
+    fn add<A: Activation, Y: Activation>(
         stream: &Stream,
         a: In<'_, Cuda, A, 2>,
-        b: In<'_, Cuda, A, 2>,
-        y: Out<'_, Cuda, A, 2>,
+        b: In<'_, Cuda, f32, 2>,
+        y: Out<'_, Cuda, Y, 2>,
     ) -> Result<()> {
-        cuda::add(stream, a, b, y)
+        cuda::add_product(stream, a, b, y)
     }
 }
 

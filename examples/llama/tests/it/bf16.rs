@@ -44,8 +44,8 @@ fn alone_batched_captured_and_eager_are_the_same_to_the_bit() {
     let mut engine = engine_with(bf16());
     let batched = serve_all(&mut engine, APART);
     for (served, reference) in batched.iter().zip(references()) {
-        let (worst, rms) = differences(&served.first_logits(), &reference.first_logits);
-        assert!(worst <= 1e-1 && rms <= 5e-2, "{:?}: {worst}, {rms}", reference.prompt);
+        let (worst, _) = differences(&served.first_logits(), &reference.first_logits);
+        assert!(worst <= 5e-2, "{:?}: {worst}", reference.prompt);
         let alone = serve(&mut engine, &[&reference], APART);
         assert_eq!(alone[0], *served, "alone: {:?}", reference.prompt);
     }

@@ -73,12 +73,12 @@ fn product<X: Activation, W: Activation, Y: Activation>(
 ///
 /// # Errors
 /// Dimensions that do not fit together; as every launch.
-pub fn rms_norm<A: Activation>(
+pub fn rms_norm<X: Activation, Y: Activation>(
     stream: &Stream,
-    x: In<'_, Cuda, A, 2>,
+    x: In<'_, Cuda, X, 2>,
     weight: In<'_, Cuda, f32, 1>,
     eps: f32,
-    y: Out<'_, Cuda, A, 2>,
+    y: Out<'_, Cuda, Y, 2>,
 ) -> Result<()> {
     let [rows, width] = x.dims();
     let fits = weight.dims() == [width] && y.dims() == [rows, width];
@@ -87,7 +87,13 @@ pub fn rms_norm<A: Activation>(
         return Ok(());
     }
     let (rows, width) = (size(rows)?, size(width)?);
-    let rms_norm = kernel(stream, &ROWWISE, A::ACTIVATIONS.pick("rms_norm_f32", "rms_norm_bf16"))?;
+    let name = match (X::ACTIVATIONS, Y::ACTIVATIONS) {
+        (F32, F32) => "rms_norm_f32",
+        (Bf16, Bf16) => "rms_norm_bf16",
+        (F32, Bf16) => "rms_norm_f32_bf16",
+        (Bf16, F32) => "rms_norm_bf16_f32",
+    };
+    let rms_norm = kernel(stream, &ROWWISE, name)?;
     let launch = rms_norm.on(stream).grid([rows, 1, 1]).block([NORM_THREADS, 1, 1]);
     // SAFETY: a block has one of the `rows` rows of `x` and `y`, all as wide as the weight.
     unsafe { launch.arg(y).arg(x).arg(weight).arg(eps).arg(width).launch() }
@@ -119,12 +125,31 @@ pub fn add_bias<A: Activation>(
     sum(stream, A::ACTIVATIONS.pick("add_f32_f32", "add_bf16_f32"), a, bias, y)
 }
 
-fn sum<A: Activation, B: Activation>(
+/// The same with a product that was not rounded.
+///
+/// # Errors
+/// Dimensions that do not fit together; as every launch.
+pub fn add_product<A: Activation, Y: Activation>(
+    stream: &Stream,
+    a: In<'_, Cuda, A, 2>,
+    product: In<'_, Cuda, f32, 2>,
+    y: Out<'_, Cuda, Y, 2>,
+) -> Result<()> {
+    let name = match (A::ACTIVATIONS, Y::ACTIVATIONS) {
+        (F32, F32) => "add_f32_f32",
+        (Bf16, Bf16) => "add_bf16_f32",
+        (Bf16, F32) => "add_bf16_f32_f32",
+        (F32, Bf16) => "add_f32_f32_bf16",
+    };
+    sum(stream, name, a, product, y)
+}
+
+fn sum<A: Activation, B: Activation, Y: Activation>(
     stream: &Stream,
     name: &str,
     a: In<'_, Cuda, A, 2>,
     b: In<'_, Cuda, B, 2>,
-    y: Out<'_, Cuda, A, 2>,
+    y: Out<'_, Cuda, Y, 2>,
 ) -> Result<()> {
     let ([_, width], [period, other]) = (a.dims(), b.dims());
     let fits = y.dims() == a.dims() && other == width;

@@ -16,7 +16,7 @@ use graph_cuda::{Arg, Cuda, Kernel, KernelSource, Module};
 
 #[cfg(feature = "cublas")]
 pub use blas::{Blas, BlasError};
-pub use dense::{add, add_bias, linear, rms_norm};
+pub use dense::{add, add_bias, add_product, linear, rms_norm};
 pub use launch::{MOST_HEAD_DIM, THREADS, blocks, check, kernel, size};
 pub use weight::{Matrix, Weight};
 
@@ -60,20 +60,24 @@ pub static ROWWISE: KernelSource = KernelSource {
     headers: HEADERS,
     options: OPTIONS,
     kernels: &[
-        Kernel::new("rms_norm_f32", &norm(F32)),
-        Kernel::new("rms_norm_bf16", &norm(BF16)),
-        Kernel::new("add_f32_f32", &sum(F32, F32)),
-        Kernel::new("add_bf16_f32", &sum(BF16, F32)),
-        Kernel::new("add_bf16_bf16", &sum(BF16, BF16)),
+        Kernel::new("rms_norm_f32", &norm(F32, F32)),
+        Kernel::new("rms_norm_bf16", &norm(BF16, BF16)),
+        Kernel::new("rms_norm_f32_bf16", &norm(F32, BF16)),
+        Kernel::new("rms_norm_bf16_f32", &norm(BF16, F32)),
+        Kernel::new("add_f32_f32", &sum(F32, F32, F32)),
+        Kernel::new("add_bf16_f32", &sum(BF16, F32, BF16)),
+        Kernel::new("add_bf16_bf16", &sum(BF16, BF16, BF16)),
+        Kernel::new("add_bf16_f32_f32", &sum(BF16, F32, F32)),
+        Kernel::new("add_f32_f32_bf16", &sum(F32, F32, BF16)),
     ],
 };
 
-const fn norm(activation: Elem) -> [Arg; 5] {
-    [Arg::Out(activation), Arg::In(activation), Arg::In(F32), Arg::F32, Arg::U32]
+const fn norm(x: Elem, y: Elem) -> [Arg; 5] {
+    [Arg::Out(y), Arg::In(x), Arg::In(F32), Arg::F32, Arg::U32]
 }
 
-const fn sum(a: Elem, b: Elem) -> [Arg; 5] {
-    [Arg::Out(a), Arg::In(a), Arg::In(b), Arg::U32, Arg::U32]
+const fn sum(a: Elem, b: Elem, y: Elem) -> [Arg; 5] {
+    [Arg::Out(y), Arg::In(a), Arg::In(b), Arg::U32, Arg::U32]
 }
 
 /// Compiled kernels, for as long as this lives.

@@ -126,8 +126,8 @@ pub fn forced<B: Backend>(
     Ok(logits)
 }
 
-/// Whether the first logits are those of the reference as nearly as bf16 activations make them: of logits whose mean
-/// square is about 10^2, and which differ mostly by an offset that all of a row have.
+/// Whether the first logits are within 5e-2 of the reference's, which is what bf16 activations are held to; the mean square
+/// of the logits is about 10^2.
 ///
 /// # Errors
 /// The first difference.
@@ -137,7 +137,7 @@ pub fn forced<B: Backend>(
 pub fn check_first(dir: &Path, served: &[Served]) -> std::result::Result<(), String> {
     for ((_, bits), reference) in served.iter().zip(references(dir)) {
         let first: Vec<f32> = bits[0].iter().map(|bits| f32::from_bits(*bits)).collect();
-        near(&reference.prompt, &first, &reference.first_logits, 1e-1, 1e-1)?;
+        near(&reference.prompt, &first, &reference.first_logits, 5e-2, 5e-2)?;
     }
     Ok(())
 }

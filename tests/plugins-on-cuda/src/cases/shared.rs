@@ -56,8 +56,10 @@ pub(super) const CASES: &[Case] = &[
         check: linear::<f32, bf16, bf16>,
         edits: BF16_EDITS,
     },
-    Case { kernel: "rms_norm_f32", source: &ROWWISE, check: rms_norm::<f32>, edits: NORM_EDITS },
-    Case { kernel: "rms_norm_bf16", source: &ROWWISE, check: rms_norm::<bf16>, edits: NORM_EDITS },
+    Case { kernel: "rms_norm_f32", source: &ROWWISE, check: rms_norm::<f32, f32>, edits: NORM_EDITS },
+    Case { kernel: "rms_norm_bf16", source: &ROWWISE, check: rms_norm::<bf16, bf16>, edits: NORM_EDITS },
+    Case { kernel: "rms_norm_f32_bf16", source: &ROWWISE, check: rms_norm::<f32, bf16>, edits: NORM_EDITS },
+    Case { kernel: "rms_norm_bf16_f32", source: &ROWWISE, check: rms_norm::<bf16, f32>, edits: NORM_EDITS },
     Case {
         kernel: "add_f32_f32",
         source: &ROWWISE,
@@ -78,6 +80,18 @@ pub(super) const CASES: &[Case] = &[
             edit("load(a + i) + load(b", "load(a + i) - load(b"),
             edit("bits >> 16 & 1", "bits >> 16 & 0"),
         ],
+    },
+    Case {
+        kernel: "add_bf16_f32_f32",
+        source: &ROWWISE,
+        check: add_product::<bf16, f32>,
+        edits: &[edit("load(a + i) + load(b", "load(a + i) - load(b"), edit("bits << 16", "bits << 15")],
+    },
+    Case {
+        kernel: "add_f32_f32_bf16",
+        source: &ROWWISE,
+        check: add_product::<f32, bf16>,
+        edits: &[edit("load(a + i) + load(b", "load(a + i) - load(b"), edit("+ 0x7fffu +", "+ 0xffffu +")],
     },
 ];
 
@@ -104,12 +118,12 @@ fn linear<X: Activation, W: Activation, Y: Activation>(rig: &Rig) -> Result<(), 
     Ok(())
 }
 
-fn rms_norm<A: Activation>(rig: &Rig) -> Result<(), String> {
+fn rms_norm<X: Activation, Y: Activation>(rig: &Rig) -> Result<(), String> {
     for (rows, width) in [(1, 128), (5, 37), (3, 300)] {
-        let (x, weight) = (numbers::<A>(rows * width, 3), numbers(width, 4));
+        let (x, weight) = (numbers::<X>(rows * width, 3), numbers(width, 4));
         let mut want = vec![0.0; x.len()];
-        kernels::rms_norm(&A::widen(&x), &weight, 1e-5, &mut want);
-        let y = rig.out([rows, width]);
+        kernels::rms_norm(&X::widen(&x), &weight, 1e-5, &mut want);
+        let y = rig.out::<Y, 2>([rows, width]);
         let (on_x, on_weight) = (rig.up(&x, [rows, width]), rig.up(&weight, [width]));
         cuda::rms_norm(&rig.stream, on_x.view(), on_weight.view(), 1e-5, y.view_mut())
             .map_err(|e| e.to_string())?;
@@ -119,16 +133,20 @@ fn rms_norm<A: Activation>(rig: &Rig) -> Result<(), String> {
 }
 
 fn add<A: Activation>(rig: &Rig) -> Result<(), String> {
-    sums::<A, A>(rig, |a, b, y| cuda::add(&rig.stream, a, b, y))
+    sums::<A, A, A>(rig, |a, b, y| cuda::add(&rig.stream, a, b, y))
 }
 
 fn add_bias<A: Activation>(rig: &Rig) -> Result<(), String> {
-    sums::<A, f32>(rig, |a, b, y| cuda::add_bias(&rig.stream, a, b, y))
+    sums::<A, f32, A>(rig, |a, b, y| cuda::add_bias(&rig.stream, a, b, y))
 }
 
-fn sums<A: Activation, B: Activation>(
+fn add_product<A: Activation, Y: Activation>(rig: &Rig) -> Result<(), String> {
+    sums::<A, f32, Y>(rig, |a, b, y| cuda::add_product(&rig.stream, a, b, y))
+}
+
+fn sums<A: Activation, B: Activation, Y: Activation>(
     rig: &Rig,
-    add: impl Fn(In<'_, A>, In<'_, B>, Out<'_, A>) -> graph_core::Result<()>,
+    add: impl Fn(In<'_, A>, In<'_, B>, Out<'_, Y>) -> graph_core::Result<()>,
 ) -> Result<(), String> {
     for (rows, period, width) in [(1, 1, 128), (6, 2, 37), (8, 8, 64)] {
         let (a, b) = (numbers::<A>(rows * width, 5), numbers::<B>(period * width, 6));
