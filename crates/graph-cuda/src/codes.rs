@@ -10,6 +10,8 @@ pub const INVALID_VALUE: u32 = 1;
 pub const OUT_OF_MEMORY: u32 = 2;
 /// A call that the installed driver does not have.
 pub const CALL_REQUIRES_NEWER_DRIVER: u32 = 36;
+/// The machine has no device.
+pub const NO_DEVICE: u32 = 100;
 /// No device with that number.
 pub const INVALID_DEVICE: u32 = 101;
 /// The thread's current context is not the right one.

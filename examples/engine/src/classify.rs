@@ -1,17 +1,23 @@
 //! `engine classify`: images through the digits node.
 
+use std::io::Write;
+
 use anyhow::Result;
 use graph_core::{
     Backend, BucketLists, CaptureOptions, Engine, HostTensor, NodeCall, NodeRunner, Options, Registry, Source,
 };
-use graph_host::Host;
 use serde_json::json;
 
 use digits_plugin::{DigitsOptions, Images, PATCH, Pixels, TOKENS};
 
 use crate::{cli::ClassifyArgs, progress, report};
 
-pub(crate) fn run(args: &ClassifyArgs) -> Result<()> {
+pub(crate) fn run<B: Backend>(
+    args: &ClassifyArgs,
+    device: &B,
+    name: &str,
+    out: &mut impl Write,
+) -> Result<()> {
     let Images { images, .. } = Images::read(&args.images)?;
     let mut options = Options::default();
     if let Some(dir) = &args.model {
@@ -19,7 +25,7 @@ pub(crate) fn run(args: &ClassifyArgs) -> Result<()> {
     }
     let lists = args.buckets.as_ref().map(BucketLists::from_file).transpose()?.unwrap_or_default();
     let capture = CaptureOptions { strict: args.strict, ..CaptureOptions::default() };
-    let mut engine = Engine::builder(Host::new())
+    let mut engine = Engine::builder(device.clone())
         .nodes(["digits"])
         .options(options)
         .bucket_lists(lists)
@@ -32,10 +38,10 @@ pub(crate) fn run(args: &ClassifyArgs) -> Result<()> {
     let logits = classify(node, &stream, &images, args.batch_size)?;
     let predictions: Vec<usize> = logits.iter().map(|row| best(row)).collect();
     if args.json {
-        println!("{}", json!({ "predictions": predictions }));
+        writeln!(out, "{}", json!({ "device": name, "predictions": predictions }))?;
     } else {
-        println!("{}", predictions.iter().map(usize::to_string).collect::<Vec<_>>().join(" "));
-        println!("\n{}", report::buckets(&engine.stats()));
+        writeln!(out, "{}", predictions.iter().map(usize::to_string).collect::<Vec<_>>().join(" "))?;
+        writeln!(out, "\n{}", report::buckets(&engine.stats()))?;
     }
     Ok(())
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::device::{self, Choice};
+
 /// Captures and serves the models that are linked into this binary.
 ///
 /// Without a command: lists what is registered, captures everything, serves and classifies, prints what happened, and
@@ -11,6 +13,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Parser)]
 #[command(version)]
 pub(crate) struct Cli {
+    /// Where the models run: auto, host, or cuda:N for the CUDA device of that number (cuda is cuda:0). Auto takes
+    /// cuda:0 where it can be had, else the host.
+    #[arg(long, global = true, default_value = "auto", value_parser = device::choice)]
+    pub(crate) device: Choice,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }

@@ -1,11 +1,10 @@
 //! The run without a command: everything once, and a comparison with eager execution.
 
-use std::time::Instant;
+use std::{io::Write, time::Instant};
 
 use anyhow::{Result, bail};
 use digits_plugin::{DigitsOptions, Images, Pixels};
-use graph_core::{Engine, Options, Registry};
-use graph_host::Host;
+use graph_core::{Backend, Engine, Options, Registry};
 use graph_resources::SampleParams;
 
 use crate::{
@@ -14,52 +13,84 @@ use crate::{
     serve::{self, Model},
 };
 
-/// Tokens for each prompt.
-const NEW_TOKENS: usize = 100;
 /// Requests at a time: fewer than prompts, so that some wait.
 const MAX_BATCH: usize = 8;
 /// Steps between arrivals.
 const ARRIVAL_STEPS: usize = 7;
-/// The most images in one call.
-const MOST_IMAGES: usize = 32;
+
+/// What is served and classified.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// Prompts of the llama model.
+    pub prompts: Vec<String>,
+    /// Tokens to generate for each prompt.
+    pub new_tokens: usize,
+    /// Images of the digits model.
+    pub images: Vec<Pixels>,
+    /// They are classified in batches of 1, 2 and so on up to this.
+    pub most_images: usize,
+}
+
+impl Inputs {
+    /// The binary's own prompts, and the images that come with the digits plugin.
+    ///
+    /// # Errors
+    /// The file of images cannot be read.
+    pub fn bundled() -> Result<Self> {
+        let Images { images, .. } = Images::read(&DigitsOptions::default().dir.join("test_images.json"))?;
+        Ok(Inputs {
+            prompts: prompts::DEMO.map(String::from).to_vec(),
+            new_tokens: 100,
+            images,
+            most_images: 32,
+        })
+    }
+}
 
 /// Lists, captures, serves, classifies, reports, and compares with eager execution; a difference is an error.
-pub fn run(host: &Host) -> Result<()> {
+///
+/// # Errors
+/// A difference; what the device, the models or `out` report.
+pub fn run<B: Backend>(device: &B, name: &str, inputs: &Inputs, out: &mut impl Write) -> Result<()> {
     let registry = Registry::collect()?;
-    println!("# Registered\n\n{}\n", regions::list(&registry));
+    writeln!(out, "# Registered\n\n{}\n", regions::list(&registry))?;
 
     let model = Model::open(None)?;
-    let Images { images, .. } = Images::read(&DigitsOptions::default().dir.join("test_images.json"))?;
     let start = Instant::now();
-    let mut engine = Engine::builder(host.clone())
+    let mut engine = Engine::builder(device.clone())
         .options(Options::default().with(model.options(MAX_BATCH)))
         .progress(progress::report())
         .build(&registry)?;
     let ledger = engine.ledger().clone();
-    println!("# Captured in {:.2} s\n", start.elapsed().as_secs_f64());
+    writeln!(out, "# Captured on {name} in {:.2} s\n", start.elapsed().as_secs_f64())?;
     for (node, bytes) in &ledger.arena {
-        println!("static buffers of {node}: {bytes} bytes");
+        writeln!(out, "static buffers of {node}: {bytes} bytes")?;
     }
-    println!("blocks of host-side inputs: {} bytes\nscratch: {} bytes\n", ledger.blocks, ledger.scratch);
+    writeln!(
+        out,
+        "blocks of host-side inputs: {} bytes\nscratch: {} bytes\n",
+        ledger.blocks, ledger.scratch
+    )?;
 
-    let prompts: Vec<String> = prompts::DEMO.map(String::from).to_vec();
-    let captured = everything(&mut engine, &model, &prompts, &images)?;
-    println!("# Served\n");
-    serve::print(&prompts, &model.texts(&captured.finished)?, &captured.finished);
-    println!("\n# Classified\n\n{} images in batches of 1 to {MOST_IMAGES}\n", images.len());
-    println!("# Buckets\n\n{}\n", report::buckets(&engine.stats()));
+    let Inputs { prompts, images, most_images, .. } = inputs;
+    let captured = everything(&mut engine, &model, inputs)?;
+    writeln!(out, "# Served\n")?;
+    serve::print(out, prompts, &model.texts(&captured.finished)?, &captured.finished)?;
+    writeln!(out, "\n# Classified\n\n{} images in batches of 1 to {most_images}\n", images.len())?;
+    writeln!(out, "# Buckets\n\n{}\n", report::buckets(&engine.stats()))?;
 
     engine.node("llama")?.set_eager(true);
     engine.node("digits")?.set_eager(true);
-    let eager = everything(&mut engine, &model, &prompts, &images)?;
-    println!("# Compared with eager execution\n");
+    let eager = everything(&mut engine, &model, inputs)?;
+    writeln!(out, "# Compared with eager execution\n")?;
     captured.compare(&eager)?;
-    println!(
+    writeln!(
+        out,
         "the same: {} texts, the bits of their logits, and {} images' logits",
         prompts.len(),
         images.len()
-    );
-    println!("replayed {:.2} s, eager {:.2} s", captured.seconds, eager.seconds);
+    )?;
+    writeln!(out, "replayed {:.2} s, eager {:.2} s", captured.seconds, eager.seconds)?;
     Ok(())
 }
 
@@ -71,22 +102,17 @@ struct Pass {
     seconds: f64,
 }
 
-fn everything(
-    engine: &mut Engine<Host>,
-    model: &Model,
-    prompts: &[String],
-    images: &[Pixels],
-) -> Result<Pass> {
+fn everything<B: Backend>(engine: &mut Engine<B>, model: &Model, inputs: &Inputs) -> Result<Pass> {
     let stream = engine.stream().clone();
-    let arrivals = model.arrivals(prompts, |i| i * ARRIVAL_STEPS)?;
+    let arrivals = model.arrivals(&inputs.prompts, |i| i * ARRIVAL_STEPS)?;
     let start = Instant::now();
-    let limits = model.limits(NEW_TOKENS, MAX_BATCH);
+    let limits = model.limits(inputs.new_tokens, MAX_BATCH);
     let params = SampleParams::greedy();
     let node = engine.node("llama")?;
     let (finished, _) = scheduler::run(node, &stream, &arrivals, limits, params, |_| Ok(()))?;
     let node = engine.node("digits")?;
-    let logits = (1..=MOST_IMAGES)
-        .map(|batch_size| classify::classify(node, &stream, images, batch_size))
+    let logits = (1..=inputs.most_images)
+        .map(|batch_size| classify::classify(node, &stream, &inputs.images, batch_size))
         .collect::<Result<_>>()?;
     Ok(Pass { finished, logits, seconds: start.elapsed().as_secs_f64() })
 }

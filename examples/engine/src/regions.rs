@@ -1,17 +1,19 @@
 //! `engine regions`: what the plugins registered.
 
+use std::io::Write;
+
 use anyhow::Result;
 use graph_core::{IoSchema, Location, On, Registry, Schema};
 use serde_json::{Value, json};
 
 use crate::{cli::RegionsArgs, report};
 
-pub(crate) fn run(args: &RegionsArgs) -> Result<()> {
+pub(crate) fn run(args: &RegionsArgs, out: &mut impl Write) -> Result<()> {
     let registry = Registry::collect()?;
     if args.json {
-        println!("{}", json!({ "regions": rows(&registry).map(|r| r.json()).collect::<Vec<_>>() }));
+        writeln!(out, "{}", json!({ "regions": rows(&registry).map(|r| r.json()).collect::<Vec<_>>() }))?;
     } else {
-        println!("{}", list(&registry));
+        writeln!(out, "{}", list(&registry))?;
     }
     Ok(())
 }

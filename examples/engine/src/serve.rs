@@ -1,10 +1,12 @@
 //! `engine serve`: prompts through the llama node.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
 use graph_core::{Backend, BucketLists, CaptureOptions, Engine, NodeRunner, Options, Registry};
-use graph_host::Host;
 use graph_resources::{PageCounts, PagedKv, SampleParams};
 use llama_plugin::{LlamaConfig, LlamaOptions, Prefill, Tokenizer};
 use serde_json::json;
@@ -20,7 +22,7 @@ use crate::{
 /// Tokens of a prefill step where nothing else is said: the largest total that the llama plugin captures.
 const PREFILL_BUDGET: usize = 256;
 
-pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+pub(crate) fn run<B: Backend>(args: &ServeArgs, device: &B, name: &str, out: &mut impl Write) -> Result<()> {
     let prompts = prompts::collect(&args.prompts, args.prompts_file.as_deref())?;
     let model = Model::open(args.model.as_deref())?;
     let steps = match args.arrivals {
@@ -39,7 +41,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     };
     let lists = args.buckets.as_ref().map(BucketLists::from_file).transpose()?.unwrap_or_default();
     let capture = CaptureOptions { strict: args.strict, ..CaptureOptions::default() };
-    let mut engine = Engine::builder(Host::new())
+    let mut engine = Engine::builder(device.clone())
         .nodes(["llama"])
         .options(Options::default().with(options.clone()))
         .bucket_lists(lists)
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
             Some(record) => record.write(step),
             None => Ok(()),
         })?;
-    let pages = node.steps().get::<PagedKv<Host>>().context("the llama node has no cache")?.counts();
+    let pages = node.steps().get::<PagedKv<B>>().context("the llama node has no cache")?.counts();
     record.map_or(Ok(()), Record::finish)?;
     let texts = model.texts(&finished)?;
     let stats = engine.stats();
@@ -75,18 +77,19 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         let (buckets, eager) = (report::buckets_json(&stats), report::eager_json(&stats));
         let pages = json!({ "total": pages.total, "free_at_end": pages.free, "peak": pages.peak });
         let preemptions = counts.preemptions;
-        println!(
+        writeln!(
+            out,
             "{}",
             json!({
-                "requests": requests, "buckets": buckets, "eager": eager, "pages": pages,
+                "device": name, "requests": requests, "buckets": buckets, "eager": eager, "pages": pages,
                 "preemptions": preemptions,
             })
-        );
+        )?;
     } else {
-        print(&prompts, &texts, &finished);
+        print(out, &prompts, &texts, &finished)?;
         let PageCounts { total, peak, .. } = pages;
-        println!("\npages: {peak} of {total} at the most; preemptions: {}", counts.preemptions);
-        println!("\n{}", report::buckets(&stats));
+        writeln!(out, "\npages: {peak} of {total} at the most; preemptions: {}", counts.preemptions)?;
+        writeln!(out, "\n{}", report::buckets(&stats))?;
     }
     Ok(())
 }
@@ -103,11 +106,17 @@ fn check_batch<B: Backend>(node: &mut NodeRunner<B>, batch: usize) -> Result<()>
 }
 
 /// Texts with their prompts, as a person reads them.
-pub(crate) fn print(prompts: &[String], texts: &[String], finished: &[Finished]) {
+pub(crate) fn print(
+    out: &mut impl Write,
+    prompts: &[String],
+    texts: &[String],
+    finished: &[Finished],
+) -> Result<()> {
     for (i, ((prompt, text), f)) in prompts.iter().zip(texts).zip(finished).enumerate() {
         let new = text.strip_prefix(prompt.as_str()).unwrap_or(text);
-        println!("--- request {} (+{} tokens)\n{prompt}|{new}", i + 1, f.new_tokens);
+        writeln!(out, "--- request {} (+{} tokens)\n{prompt}|{new}", i + 1, f.new_tokens)?;
     }
+    Ok(())
 }
 
 /// A model folder with what the scheduler needs to know of it.

@@ -6,6 +6,7 @@
 use model_support::Activation;
 
 mod cases;
+pub mod constants;
 mod rig;
 
 pub use backend_suite::{close, models, near, registry, rounded, same, stand_in::session};

@@ -14,7 +14,8 @@ pub struct Edit {
     pub to: &'static str,
 }
 
-/// A device whose kernels are compiled by the C++ compiler; those of `source` with the edit.
+/// A device whose kernels are compiled by the C++ compiler; those of `source` with the edit. Memory that is dropped is
+/// freed at once, so that use after it is noticed.
 ///
 /// # Panics
 /// The compiler refuses a source, or the edit changes nothing.

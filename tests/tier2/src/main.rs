@@ -1,6 +1,7 @@
 //! Compiles every kernel to PTX and to cubins, and writes down what each uses.
 //!
-//! `tests/tier2/run` installs the compilers and starts this with their folder and the file to write.
+//! `tests/tier2/run` installs the compilers and starts this with their folder and the file to write, or with `--check`,
+//! the folder and the file to compare.
 
 mod nvrtc;
 mod ptxas;
@@ -30,11 +31,15 @@ const ARCHITECTURES: [i32; 2] = [80, 90];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [compilers, table] = arguments.as_slice() else {
-        eprintln!("usage: tier2 COMPILERS TABLE");
-        return ExitCode::FAILURE;
+    let (check, compilers, table) = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--check", compilers, table] => (true, compilers, table),
+        [compilers, table] => (false, compilers, table),
+        _ => {
+            eprintln!("usage: tier2 [--check] COMPILERS TABLE");
+            return ExitCode::FAILURE;
+        }
     };
-    match run(Path::new(compilers), Path::new(table)) {
+    match run(Path::new(compilers), Path::new(table), check) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -44,8 +49,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether no kernel spills that must not.
-fn run(compilers: &Path, table: &Path) -> Result<bool, Box<dyn Error>> {
+/// Whether no kernel spills that must not, and the table, if it is not to be written, is there as it must be.
+fn run(compilers: &Path, table: &Path, check: bool) -> Result<bool, Box<dyn Error>> {
     let nvrtc = Nvrtc::open(compilers)?;
     let ptxas = ptxas::find(compilers)?;
     let newest = nvrtc.architectures()?.into_iter().max().ok_or("NVRTC knows no architecture")?;
@@ -69,8 +74,14 @@ fn run(compilers: &Path, table: &Path) -> Result<bool, Box<dyn Error>> {
         }
     }
     let text = table::markdown(&nvrtc.version()?, &architectures, &COLD, &uses);
-    std::fs::write(table, &text)?;
-    print!("{text}");
+    let current = match check {
+        true => is_current(table, &text)?,
+        false => {
+            std::fs::write(table, &text)?;
+            print!("{text}");
+            true
+        }
+    };
     let spills: Vec<_> = uses
         .iter()
         .filter(|(_, _, used)| used.spilled > 0 && !COLD.contains(&used.kernel.as_str()))
@@ -78,5 +89,21 @@ fn run(compilers: &Path, table: &Path) -> Result<bool, Box<dyn Error>> {
     for (source, architecture, used) in &spills {
         eprintln!("{} of {source} spills {} bytes on sm_{architecture}", used.kernel, used.spilled);
     }
-    Ok(spills.is_empty())
+    Ok(current && spills.is_empty())
+}
+
+/// Whether the file has that text; says which lines it has not.
+fn is_current(table: &Path, text: &str) -> std::io::Result<bool> {
+    let written = std::fs::read_to_string(table)?;
+    if written == text {
+        return Ok(true);
+    }
+    eprintln!("{} is out of date, run tests/tier2/run:", table.display());
+    let lines = |of: &str, other: &str, sign: &str| {
+        let missing = of.lines().filter(|line| !other.lines().any(|known| known == *line));
+        missing.for_each(|line| eprintln!("{sign}{line}"));
+    };
+    lines(&written, text, "-");
+    lines(text, &written, "+");
+    Ok(false)
 }

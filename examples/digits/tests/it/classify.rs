@@ -106,6 +106,6 @@ fn images_of_a_wrong_size_are_an_error_before_anything_runs() {
     let inputs = [("patches", Source::host::<f32, 2>(&patches))];
     let call = NodeCall { requests: &[], seq_lens: &[16; 3], inputs: &inputs, slot: 0 };
     let text =
-        engine.node("digits").expect("there").run("classify", &call).err().expect("an error").to_string();
+        engine.node("digits").expect("there").run("classify", &call).expect_err("an error").to_string();
     assert!(text.contains("`patches`") && text.contains("[32, 4]") && text.contains("[48, 4]"), "{text}");
 }

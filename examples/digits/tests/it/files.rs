@@ -51,7 +51,7 @@ fn an_engine_says_what_is_wrong_with_the_folder() {
         Options::default().with(DigitsOptions { dir: dir.path().into(), ..DigitsOptions::default() });
     let built =
         Engine::builder(Host::new()).options(options).build(&Registry::collect().expect("no duplicates"));
-    let text = built.err().expect("an error").to_string();
+    let text = built.expect_err("an error").to_string();
     assert!(text.contains("`head.weight` is [10, 64]"), "{text}");
 }
 

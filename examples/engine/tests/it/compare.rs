@@ -7,6 +7,6 @@ use graph_host::Host;
 fn a_corrupted_operation_fails_the_comparison() {
     let host = Host::new();
     host.corrupt_operation("rms_norm", 1);
-    let error = engine::demo::run(&host).unwrap_err().to_string();
+    let error = engine::run(["engine"], &host, "host", &mut std::io::sink()).unwrap_err().to_string();
     assert!(error.contains("different") || error.contains("differ"), "{error}");
 }

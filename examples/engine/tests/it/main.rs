@@ -3,6 +3,7 @@
 mod bad_input;
 mod classify;
 mod compare;
+mod device;
 mod pages;
 mod planned;
 mod program;

@@ -20,7 +20,19 @@ pub(crate) fn reference(plugin: &str, name: &str) -> Value {
 
 /// Runs `engine` with arguments.
 pub(crate) fn engine<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_engine")).args(args).output().unwrap()
+    with_libraries(None, args)
+}
+
+/// The same with a folder where libraries are looked for first.
+pub(crate) fn with_libraries<S: AsRef<std::ffi::OsStr>>(
+    libraries: Option<&Path>,
+    args: impl IntoIterator<Item = S>,
+) -> Output {
+    let mut engine = Command::new(env!("CARGO_BIN_EXE_engine"));
+    if let Some(folder) = libraries {
+        engine.env("LD_LIBRARY_PATH", folder);
+    }
+    engine.args(args).output().unwrap()
 }
 
 /// Runs a command that must succeed, and reads the one JSON object that it prints.

@@ -162,7 +162,7 @@ impl Region {
                 slots: Some(spec.slots()),
                 warm_ups: 1,
                 default_batch_sizes: spec.default_batch_sizes.clone(),
-                strict: false,
+                ..CaptureOptions::default()
             })
             .build(&Registry::from_entries(vec![entry], vec![&seen::ENTRY], vec![])?)?;
         let stream = engine.stream().clone();

@@ -180,7 +180,7 @@ impl WholeEngine {
                 slots: Some(spec.num_slots),
                 warm_ups: 1,
                 default_batch_sizes: spec.default_batch_sizes.clone(),
-                strict: false,
+                ..CaptureOptions::default()
             })
             .build(&Registry::from_entries(vec![], vec![&ENTRY], vec![])?)?;
         let stream = engine.stream().clone();

@@ -10,7 +10,7 @@ use llama_plugin::{
 };
 use model_support::Activation;
 
-use super::{Case, edit, narrowed, stored};
+use super::{Case, edit, narrowed, sample_units, stored};
 use crate::{Edit, Rig, numbers, rounded, same};
 
 const GATHER_EDITS: &[Edit] = &[edit("(u64)row * width + i % width)", "(u64)row * width + 0)")];
@@ -42,6 +42,7 @@ pub(super) const CASES: &[Case] = &[
             edit("0xd2511f53u", "0xd2511f55u"),
             edit("0x1.ebfbdff82c58ep-3", "0x1.ebfbdff82c58ep-2"),
             edit("#define TOP_K 5", "#define TOP_K 7"),
+            edit("#define ONE 4294967296.0", "#define ONE 4294967297.0"),
             edit("#define LOG2_E 0x1.71", "#define LOG2_E 0x1.81"),
         ],
     },
@@ -149,5 +150,5 @@ fn sample(rig: &Rig) -> Result<(), String> {
             }
         }
     }
-    Ok(())
+    sample_units::check(rig)
 }

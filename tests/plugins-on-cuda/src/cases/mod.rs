@@ -3,7 +3,9 @@
 mod bf16;
 mod digits;
 mod llama;
+mod pad;
 mod paged;
+mod sample_units;
 mod shared;
 
 pub use bf16::ELEMENTS;
@@ -25,7 +27,8 @@ pub struct Case {
 }
 
 /// All kernels, by source.
-pub const CASES: &[&[Case]] = &[bf16::CASES, shared::CASES, digits::CASES, llama::CASES, paged::CASES];
+pub const CASES: &[&[Case]] =
+    &[bf16::CASES, shared::CASES, digits::CASES, llama::CASES, paged::CASES, pad::CASES];
 
 const fn edit(from: &'static str, to: &'static str) -> Edit {
     Edit { from, to }

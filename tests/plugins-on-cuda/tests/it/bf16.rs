@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use digits_plugin::{Activations, DigitsOptions};
-use graph_core::{Backend, Engine, LoadCx, Options, Submodule, bf16};
+use graph_core::{Backend, BucketLists, Engine, LoadCx, Options, Submodule, bf16};
 use graph_cuda::Cuda;
 use llama_plugin::{LlamaConfig, LlamaModel, LlamaOptions, Prefill};
 use plugins_on_cuda::{
@@ -22,21 +22,29 @@ fn llama(prefill: Prefill, activations: Activations, dir: &Path) -> Engine<Cuda>
     Engine::builder(open(None)).options(options).build(&registry("llama")).expect("an engine")
 }
 
-/// The bundled model with its weights in f32.
-fn widened() -> TempDir {
-    let (bundled, dir) = (LlamaOptions::default().dir, tempfile::tempdir().expect("a folder"));
+/// A copy of a model with its weights rounded to bf16, in a file of that element or of f32: the same numbers.
+fn rounded(bundled: &Path, element: Dtype) -> TempDir {
+    let dir = tempfile::tempdir().expect("a folder");
     fs::copy(bundled.join("config.json"), dir.path().join("config.json")).expect("copied");
     let bytes = fs::read(bundled.join("model.safetensors")).expect("read");
-    let wide = |(name, view): (String, TensorView<'_>)| {
-        assert_eq!(view.dtype(), Dtype::BF16);
-        let pairs = view.data().as_chunks::<2>().0.iter();
-        let data: Vec<u8> = pairs.flat_map(|b| bf16::from_le_bytes(*b).to_f32().to_le_bytes()).collect();
+    let of = |(name, view): (String, TensorView<'_>)| {
+        let numbers: Vec<bf16> = match view.dtype() {
+            Dtype::BF16 => view.data().as_chunks::<2>().0.iter().map(|b| bf16::from_le_bytes(*b)).collect(),
+            _ => {
+                let wide = view.data().as_chunks::<4>().0.iter();
+                wide.map(|b| bf16::from_f32(f32::from_le_bytes(*b))).collect()
+            }
+        };
+        let data: Vec<u8> = match element {
+            Dtype::BF16 => numbers.iter().flat_map(|n| n.to_le_bytes()).collect(),
+            _ => numbers.iter().flat_map(|n| n.to_f32().to_le_bytes()).collect(),
+        };
         (name, view.shape().to_vec(), data)
     };
     let tensors: Vec<_> =
-        SafeTensors::deserialize(&bytes).expect("safetensors").tensors().into_iter().map(wide).collect();
+        SafeTensors::deserialize(&bytes).expect("safetensors").tensors().into_iter().map(of).collect();
     let views = tensors.iter().map(|(name, shape, data)| {
-        (name, TensorView::new(Dtype::F32, shape.clone(), data).expect("as many numbers"))
+        (name, TensorView::new(element, shape.clone(), data).expect("as many numbers"))
     });
     let file = safetensors::serialize(views, None).expect("serializes");
     fs::write(dir.path().join("model.safetensors"), file).expect("written");
@@ -111,7 +119,8 @@ fn weights_in_f32_give_the_same_bits_as_the_same_weights_in_bf16() {
     let Some(session) = session("weights_in_f32_give_the_same_bits_as_the_same_weights_in_bf16") else {
         return;
     };
-    let (bundled, wide) = (LlamaOptions::default().dir, widened());
+    let bundled = LlamaOptions::default().dir;
+    let wide = rounded(&bundled, Dtype::F32);
     let prompts = references(&bundled);
     for activations in [Activations::F32, Activations::Bf16] {
         let of = |dir| {
@@ -120,13 +129,29 @@ fn weights_in_f32_give_the_same_bits_as_the_same_weights_in_bf16() {
         };
         assert_eq!(of(&bundled), of(wide.path()), "{activations:?}");
     }
+
+    let bundled = DigitsOptions::default().dir;
+    let (wide, half) = (rounded(&bundled, Dtype::F32), rounded(&bundled, Dtype::BF16));
+    let tokens = tokens(&bundled);
+    for activations in [Activations::F32, Activations::Bf16] {
+        let of = |dir: &Path| {
+            let lists =
+                BucketLists::from_json(r#"{"digits.classify": {"batch_sizes": [2]}}"#).expect("sizes");
+            let options = Options::default().with(DigitsOptions { dir: dir.into(), activations });
+            let builder = Engine::builder(open(None)).options(options).bucket_lists(lists);
+            let mut engine = builder.build(&registry("digits")).expect("an engine");
+            classify(&mut engine, &tokens[..4 * IMAGE], 2).expect("some images")
+        };
+        assert_eq!(same("digits", &of(half.path()), &of(wide.path())), Ok(()), "{activations:?}");
+    }
     assert!(session.faults().is_empty(), "{:?}", session.faults());
 }
 
 #[test]
 fn weights_in_bf16_take_half_the_memory() {
     let Some(session) = session("weights_in_bf16_take_half_the_memory") else { return };
-    let (bundled, wide) = (LlamaOptions::default().dir, widened());
+    let bundled = LlamaOptions::default().dir;
+    let wide = rounded(&bundled, Dtype::F32);
     let bytes = |dir: &Path| {
         let (device, options) = (open(None), LlamaOptions { dir: dir.into(), ..LlamaOptions::default() });
         let (stream, options) = (device.stream().expect("a stream"), Options::default().with(options));

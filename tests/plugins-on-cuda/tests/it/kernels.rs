@@ -32,7 +32,7 @@ fn one_changed_constant_of_any_kernel_is_noticed() {
 #[test]
 fn every_kernel_has_a_case() {
     let shared = [&model_support::cuda::LINEAR, &model_support::cuda::ROWWISE];
-    let own = [&digits_plugin::DIGITS, &DECODER, &PAGED, &SAMPLE, &ELEMENTS];
+    let own = [&digits_plugin::DIGITS, &DECODER, &PAGED, &SAMPLE, &ELEMENTS, &graph_cuda::PAD_SOURCE];
     for source in shared.into_iter().chain(own) {
         let of = CASES.iter().copied().flatten().filter(|case| std::ptr::eq(case.source, source));
         let tested: Vec<_> = of.map(|case| case.kernel).collect();
