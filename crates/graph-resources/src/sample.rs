@@ -30,7 +30,7 @@ pub struct Sample {
 /// Draws a token.
 ///
 /// In this order, each step on what the one before it leaves; "larger" is by logit, and of equal logits the lowest
-/// token id is the larger. NaN counts as minus infinity, -0 as 0.
+/// token id is the larger. NaN is smaller than minus infinity, and weighs nothing; -0 is 0.
 ///
 /// 1. Temperature 0: the largest token. Nothing is drawn.
 /// 2. Top-k (0: off): the k largest tokens stay.

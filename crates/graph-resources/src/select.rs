@@ -51,11 +51,14 @@ pub(crate) fn threshold(logits: &[f32], cut: Cut, weigh: impl Fn(f32) -> u64, en
     Cut { key: prefix, ties: enough.saturating_sub(above).div_ceil(each) }
 }
 
-/// Ordered as the logits are; -0 is 0, and NaN is below everything but minus infinity, whose equal it is.
+/// Ordered as the logits are; -0 is 0, and NaN is below everything.
 fn key(logit: f32) -> u32 {
-    let logit = if logit.is_nan() { f32::NEG_INFINITY } else { logit + 0.0 };
-    let bits = logit.to_bits();
-    if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }
+    let bits = (logit + 0.0).to_bits();
+    match logit.is_nan() {
+        true => 0,
+        false if bits >> 31 == 1 => !bits,
+        false => bits | 1 << 31,
+    }
 }
 
 #[cfg(test)]
@@ -68,9 +71,9 @@ mod tests {
 
     #[test]
     fn keys_order_as_logits_do() {
-        let ordered = [f32::NEG_INFINITY, -1e9, -1.0, -1e-40, 0.0, 1e-40, 1.0, 1e9, f32::INFINITY];
+        let ordered = [f32::NAN, f32::NEG_INFINITY, -1e9, -1.0, -1e-40, 0.0, 1e-40, 1.0, 1e9, f32::INFINITY];
         assert!(ordered.map(key).is_sorted_by(|a, b| a < b));
-        assert_eq!((key(-0.0), key(f32::NAN)), (key(0.0), key(f32::NEG_INFINITY)));
+        assert_eq!((key(-0.0), key(-f32::NAN)), (key(0.0), key(f32::NAN)));
     }
 
     #[test]

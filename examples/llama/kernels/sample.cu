@@ -25,9 +25,10 @@ __constant__ double TAYLOR[14] = {
 
 __device__ inline bool is_nan(float x) { return x != x; }
 
-// Ordered as the logits are; -0 is 0, and NaN is minus infinity.
+// Ordered as the logits are; -0 is 0, and NaN is below everything.
 __device__ inline u32 key_of(float logit) {
-    u32 bits = __float_as_uint(is_nan(logit) ? minus_infinity() : logit + 0.0f);
+    u32 bits = __float_as_uint(logit + 0.0f);
+    if (is_nan(logit)) return 0;
     return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
@@ -177,12 +178,11 @@ struct Row {
         return id;
     }
 
-    // The largest token; the lowest id of equals. NaN is below everything.
+    // The largest token; the lowest id of equals.
     __device__ u32 largest() const {
         u64 best = 0;
         for (u32 id = threadIdx.x; id < count; id += THREADS) {
-            u64 rank = (u64)key_of(logits[id]) << 1 | !is_nan(logits[id]);
-            u64 mine = rank << 31 | (0x7fffffffu - id);
+            u64 mine = (u64)key_of(logits[id]) << 31 | (0x7fffffffu - id);
             best = best < mine ? mine : best;
         }
         sums[threadIdx.x] = best;

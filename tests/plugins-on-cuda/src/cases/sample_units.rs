@@ -14,6 +14,9 @@ pub(super) fn check(rig: &Rig) -> Result<(), String> {
     agree(rig, "units of a weight", &units())?;
     let seeded = SampleParams::seeded(1);
     agree(rig, "rows that weigh nothing", &[seeded, seeded.top_p(0.5)].map(|p| (vec![f32::NAN; 4], p)))?;
+    let nothing = [f32::NAN, f32::NEG_INFINITY, f32::NAN, f32::NEG_INFINITY, f32::NEG_INFINITY];
+    let rows: Vec<Row> = (0..8).map(|k| (nothing.to_vec(), seeded.top_k(k % 4).top_p(0.5))).collect();
+    agree(rig, "NaN among minus infinity", &rows)?;
     agree(rig, "the carry of a product", &exact_tail())?;
     agree(rig, "tails", &tails(0))?;
     agree(rig, "tails behind a cut", &tails(30_000))

@@ -18,7 +18,7 @@ const ONE_THREAD: &str = "one thread does it, whichever";
 const SCALED: &str = "the first keys scale it by exp(-infinity), which is 0";
 const OTHER_FACTOR: &str = "beyond `inner` the other factor is 0, and beyond the matrix nothing is stored";
 const HEAVY: &str = "the largest token weighs 2^32, so neither the sum nor what is enough is near 1";
-const NO_SUCH_KEY: &str = "no logit has so small a key, so the cut of all tokens has none at its key";
+const NO_SUCH_KEY: &str = "only NaN has so small a key, and it weighs nothing";
 
 pub(crate) const LISTED: &[Listed] = &[
     listed("common.cuh", "0x7fc00000u", "0x7fc00000u", "any NaN will do"),
