@@ -24,24 +24,24 @@ pub fn session(test: &str) -> Option<Session<'static>> {
 /// # Errors
 /// As [`Cuda::with_options`].
 pub fn open() -> Result<Cuda> {
-    static IMAGES: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
-    let once = |source: &KernelSource| {
-        let text = source.expanded();
-        let mut images = IMAGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if !images.contains_key(&text) {
-            images.insert(text.clone(), image(source.name, &text)?);
-        }
-        images.get(&text).cloned()
-    };
+    let images = |source: &KernelSource| image(source.name, &source.expanded());
     // Memory goes back to the driver when it is dropped, so that the stand-in sees who uses it later.
-    Cuda::with_options(0, CudaOptions::default().images(once).keep_memory(0))
+    Cuda::with_options(0, CudaOptions::default().images(images).keep_memory(0))
 }
 
-/// The image of a source with its headers; `None` without a compiler.
+/// The image of a source with its headers, compiled once per process; `None` without a compiler.
 ///
 /// # Panics
 /// The compiler refuses it.
 pub fn image(name: &str, text: &str) -> Option<Vec<u8>> {
+    static IMAGES: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let images = || IMAGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(image) = images().get(text) {
+        return Some(image.clone());
+    }
+    // Not under the lock: threads may compile different sources at the same time.
     let compiled = Compiler::find()?.compile_text(text, name, Path::new("."));
-    Some(compiled.unwrap_or_else(|error| panic!("{name}: {error}")).image().into_bytes())
+    let image = compiled.unwrap_or_else(|error| panic!("{name}: {error}")).image().into_bytes();
+    images().insert(text.to_owned(), image.clone());
+    Some(image)
 }

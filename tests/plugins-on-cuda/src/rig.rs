@@ -14,22 +14,30 @@ pub struct Edit {
     pub to: &'static str,
 }
 
+impl Edit {
+    /// The image of a source with this change, compiled once per process; `None` without a compiler.
+    ///
+    /// # Panics
+    /// The compiler refuses it, or it changes nothing.
+    pub fn compile(&self, source: &KernelSource) -> Option<Vec<u8>> {
+        let (Edit { from, to }, text) = (self, source.expanded());
+        assert!(text.contains(from), "{} has no `{from}`", source.name);
+        stand_in::image(source.name, &text.replace(from, to))
+    }
+}
+
 /// A device whose kernels are compiled by the C++ compiler; those of `source` with the edit. Memory that is dropped is
 /// freed at once, so that use after it is noticed.
 ///
 /// # Panics
 /// The compiler refuses a source, or the edit changes nothing.
 pub fn open(edited: Option<(&'static KernelSource, Edit)>) -> Cuda {
-    let Some((edited, Edit { from, to })) = edited else {
+    let Some((edited, edit)) = edited else {
         return stand_in::open().expect("the stand-in's device");
     };
-    let image = move |source: &KernelSource| {
-        let mut text = source.expanded();
-        if std::ptr::eq(edited, source) {
-            assert!(text.contains(from), "{} has no `{from}`", source.name);
-            text = text.replace(from, to);
-        }
-        stand_in::image(source.name, &text)
+    let image = move |source: &KernelSource| match std::ptr::eq(edited, source) {
+        true => edit.compile(source),
+        false => stand_in::image(source.name, &source.expanded()),
     };
     Cuda::with_options(0, CudaOptions::default().images(image).keep_memory(0)).expect("the stand-in's device")
 }

@@ -21,6 +21,7 @@ const HEAVY: &str = "the largest token weighs 2^32, so neither the sum nor what 
 const NO_SUCH_KEY: &str = "only NaN has so small a key, and it weighs nothing";
 
 pub(crate) const LISTED: &[Listed] = &[
+    listed("bf16.cuh", "0x400000u", "bits | 0x400000u", "one more is in the half that is dropped"),
     listed("common.cuh", "0x7fc00000u", "0x7fc00000u", "any NaN will do"),
     listed("common.cuh", "0", "threadIdx.x % WARP == 0", "every lane has the sum of its warp"),
     listed("attention.cuh", "4", "LANE_DIMS 4", "room for wider heads: a lane skips what is beyond the head"),
@@ -37,10 +38,12 @@ pub(crate) const LISTED: &[Listed] = &[
         "[TILE_COLS][TILE_DEPTH + 1]",
         "against conflicts of banks, which take time only",
     ),
-    listed("linear.cu", "0.0f", "inner + k] : 0.0f", OTHER_FACTOR),
+    listed("linear.cu", "0.0f", "inner + k) : 0.0f", OTHER_FACTOR),
     listed("rowwise.cu", "128", "__launch_bounds__(128)", BOUNDS),
     listed("rowwise.cu", "4", "NORM_WARPS 4", ROOM),
     listed("sample.cu", "14", "TAYLOR[14]", ROOM),
+    listed("sample.cu", "0", "is_nan(logit)) return 0;", "any key below that of minus infinity will do"),
+    listed("sample.cu", "31", "<< 31 | (0x7fffffffu - id)", "a bit more between the key and the id"),
     listed("sample.cu", "2", "found[2]", ROOM),
     listed("sample.cu", "0", "if (threadIdx.x == 0)", ONE_THREAD),
     listed(
