@@ -58,7 +58,7 @@ impl Claimed {
 
     /// Bytes of the blocks of all slots.
     pub(crate) fn blocks_bytes(&self) -> usize {
-        self.block_bytes() * self.slots.len()
+        self.block_bytes().saturating_mul(self.slots.len())
     }
 }
 

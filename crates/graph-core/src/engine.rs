@@ -141,8 +141,11 @@ impl<'b, B: Backend> EngineBuilder<'b, B> {
         }
         let mut ledger = Ledger {
             arena: claims.bytes(),
-            blocks: regions.iter().map(|r| r.blocks_bytes()).sum::<usize>()
-                + wholes.iter().map(PendingWhole::blocks_bytes).sum::<usize>(),
+            blocks: regions
+                .iter()
+                .map(|r| r.blocks_bytes())
+                .chain(wholes.iter().map(PendingWhole::blocks_bytes))
+                .fold(0, usize::saturating_add),
             scratch: 0,
             resources: nodes
                 .iter()
@@ -161,6 +164,8 @@ impl<'b, B: Backend> EngineBuilder<'b, B> {
             node.steps.share(&mut resources);
             shared.insert(node.name, Arc::new(resources));
         }
+        // Once more with what resources hold that did not say so.
+        self.capture.check_budget(&ledger)?;
 
         let total = regions.iter().map(|r| r.buckets()).sum::<usize>()
             + wholes.iter().map(PendingWhole::buckets).sum::<usize>();

@@ -182,6 +182,9 @@ impl Stream {
         let mode = CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // Under the lock, so that nothing is destroyed on the device between the begin and the note of it.
         let mut control = device.control();
+        if control.captures.is_empty() {
+            device.wait_for_kept(&mut control).map_err(|f| device.fail(f))?;
+        }
         // SAFETY: the context is current, and the stream is alive.
         unsafe { calls::capture_begin(self.raw_stream(), mode) }.map_err(|f| device.fail(f))?;
         let (id, over) = (device.number(), Arc::<AtomicBool>::default());

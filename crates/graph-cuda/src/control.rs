@@ -104,10 +104,13 @@ thread_local! {
 
 /// Whether this thread captures, on any device.
 pub(crate) fn thread_captures() -> bool {
-    CAPTURES.with_borrow_mut(|captures| {
+    // A thread that ends has no captures any more, and drops what its other locals hold.
+    let any = CAPTURES.try_with(|captures| {
+        let mut captures = captures.borrow_mut();
         captures.retain(|over| !over.load(Ordering::Acquire));
         !captures.is_empty()
-    })
+    });
+    any.unwrap_or(false)
 }
 
 pub(crate) fn thread_begins(over: Arc<AtomicBool>) {
@@ -176,8 +179,7 @@ impl Control {
 
     /// Streams that may have work in flight: those that the driver has not destroyed.
     pub(crate) fn streams(&self) -> usize {
-        let stuck = self.stuck.iter().filter(|(doomed, _)| matches!(doomed, Doomed::Stream(_)));
-        self.streams.len() + stuck.count()
+        self.streams.len()
     }
 }
 
@@ -236,10 +238,14 @@ impl Device {
         }
     }
 
-    /// A new stream. What is kept may be in use by work of another one, so it goes.
-    pub(crate) fn add_stream(self: &Arc<Self>, stream: Handle<CUstream_st>) {
+    /// A new stream. What is kept may be in use by work of another one, so it goes; what was given again is waited for.
+    pub(crate) fn add_stream(self: &Arc<Self>, stream: Handle<CUstream_st>) -> Result<(), Failure> {
         let mut control = self.control();
         if control.streams() > 0 {
+            // While a capture runs its stream cannot be waited for; its begin has done so.
+            if control.captures.is_empty() && !thread_captures() {
+                self.wait_for_kept(&mut control)?;
+            }
             for doomed in control.kept.drain() {
                 if !self.later(&mut control, doomed) {
                     self.destroy(&mut control, doomed);
@@ -247,19 +253,39 @@ impl Device {
             }
         }
         control.streams.push(stream);
+        Ok(())
     }
 
-    /// Frees what is kept, for want of memory: `true` if that was anything. A capture that runs allows no free.
-    pub(crate) fn free_kept(&self) -> bool {
+    /// Waits for work of the owners that kept memory had, if there may be any.
+    pub(crate) fn wait_for_kept(&self, control: &mut Control) -> Result<(), Failure> {
+        if control.kept.may_be_in_use() {
+            for stream in &control.streams {
+                // SAFETY: the context is current, and the stream is not destroyed.
+                twice(|| unsafe { calls::stream_synchronize(stream.raw()) })?;
+            }
+            control.kept.waited();
+        }
+        Ok(())
+    }
+
+    /// After a call that failed for want of memory: frees what is kept. `true` where the call is worth a second try;
+    /// another thread may have freed what there was.
+    pub(crate) fn makes_room(&self, failure: Failure) -> bool {
+        let room = failure.code == codes::OUT_OF_MEMORY && self.options.keep_memory > 0;
+        if room {
+            self.free_kept();
+        }
+        room
+    }
+
+    /// Frees what is kept. A capture that runs allows no free.
+    pub(crate) fn free_kept(&self) {
         let mut control = self.control();
-        let mut any = false;
         if !thread_captures() && control.captures.is_empty() {
             for doomed in control.kept.drain() {
                 self.destroy(&mut control, doomed);
-                any = true;
             }
         }
-        any
     }
 
     fn keep_or_destroy(&self, control: &mut Control, doomed: Doomed) {
@@ -276,16 +302,18 @@ impl Device {
 
     /// Destroys what nobody has a handle of any more; no capture runs.
     pub(crate) fn destroy(&self, control: &mut Control, doomed: Doomed) {
-        if let Doomed::Stream(stream) = doomed {
-            control.streams.retain(|known| known.raw() != stream.raw());
-        }
         if self.ended.get().is_some() {
             return; // it goes with the context
         }
-        if let Err(failure) = self.try_destroy(control, doomed) {
-            self.note(failure);
-            if self.ended.get().is_none() {
-                control.stuck.push((doomed, failure));
+        match (self.try_destroy(control, doomed), doomed) {
+            // Until then its work may be in flight, which others have to wait for.
+            (Ok(()), Doomed::Stream(stream)) => control.streams.retain(|known| known.raw() != stream.raw()),
+            (Ok(()), _) => {}
+            (Err(failure), _) => {
+                self.note(failure);
+                if self.ended.get().is_none() {
+                    control.stuck.push((doomed, failure));
+                }
             }
         }
     }

@@ -121,7 +121,9 @@ impl Cuda {
         let mut raw = null_mut();
         // SAFETY: the context is current, the graph is alive and nobody else uses it, and the pointer is valid for the
         // write. If this fails, `graph` is dropped, and the driver's graph with it.
-        unsafe { calls::instantiate(&raw mut raw, graph.raw.raw(), flags) }.map_err(|f| self.0.fail(f))?;
+        let mut instantiate = || unsafe { calls::instantiate(&raw mut raw, graph.raw.raw(), flags) };
+        let made = instantiate().or_else(|f| if self.0.makes_room(f) { instantiate() } else { Err(f) });
+        made.map_err(|f| self.0.fail(f))?;
         let exec = Exec { device: self.0.clone(), raw: Handle::new(raw) };
         let captured = memory_nodes.then_some(graph);
         Ok(Graph { exec, operations, unchecked, _captured: captured, _kept: kept, not_sync: PhantomData })

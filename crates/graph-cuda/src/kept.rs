@@ -3,7 +3,7 @@
 //! `cuMemFree` waits for the whole device, and an eager forward allocates and drops at every call. So what is dropped is
 //! kept, up to a limit, and given to the next allocation that it fits. Work on it may be in flight at that moment: the
 //! order of the device's only stream puts what the next owner does behind it. Where there is a second stream, nothing
-//! is kept.
+//! is kept; before it comes, the first one is waited for if a block was given again.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +25,8 @@ const GRAIN: usize = 512;
 pub(crate) struct Kept {
     blocks: BTreeMap<usize, Vec<CUdeviceptr>>,
     bytes: usize,
+    /// Whether a block was given again since the streams were waited for last: work of its old owner may be in flight.
+    given: bool,
 }
 
 impl Kept {
@@ -33,6 +35,7 @@ impl Kept {
         let mut fitting = self.blocks.range_mut(bytes..=bytes.saturating_add(bytes / 4));
         let (size, pointer) = fitting.find_map(|(size, blocks)| Some((*size, blocks.pop()?)))?;
         self.bytes -= size;
+        self.given = true;
         Some((pointer, size))
     }
 
@@ -41,9 +44,20 @@ impl Kept {
         self.bytes += bytes;
     }
 
+    /// Whether work on a block that is kept, or was given again, may be in flight.
+    pub(crate) fn may_be_in_use(&self) -> bool {
+        self.given || self.bytes > 0
+    }
+
+    /// The streams were waited for.
+    pub(crate) fn waited(&mut self) {
+        self.given = false;
+    }
+
     /// All of it, to be freed.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Doomed> + use<> {
-        let all = std::mem::take(self).blocks.into_iter();
+        self.bytes = 0;
+        let all = std::mem::take(&mut self.blocks).into_iter();
         all.flat_map(|(bytes, blocks)| {
             blocks.into_iter().map(move |pointer| Doomed::Memory { pointer, bytes })
         })
@@ -51,6 +65,12 @@ impl Kept {
 }
 
 impl Cuda {
+    /// Gives dropped device memory that is kept back to the driver, unless a capture runs: for code beside this crate
+    /// that needs memory.
+    pub fn free_kept(&self) {
+        self.0.free_kept();
+    }
+
     /// Bytes of dropped device memory that wait for an allocation; see
     /// [`CudaOptions::keep_memory`](crate::CudaOptions::keep_memory).
     pub fn kept_bytes(&self) -> usize {

@@ -14,14 +14,7 @@ use std::{
 use cudarc::driver::sys::CUdeviceptr;
 use graph_core::{ErrorKind, Result};
 
-use crate::{
-    Cuda,
-    calls::{self, Failure},
-    codes,
-    control::Doomed,
-    device::Device,
-    handle::Handle,
-};
+use crate::{Cuda, calls, codes, control::Doomed, device::Device, handle::Handle};
 
 /// Device memory. Clones share it; it is freed when the last handle and the last graph that recorded it are gone.
 ///
@@ -110,8 +103,7 @@ impl Cuda {
         let mut pointer = 0;
         // SAFETY: the context is current, and the pointer is valid for the write.
         let mut alloc = || unsafe { calls::mem_alloc(&raw mut pointer, held) };
-        let again = |f: Failure| f.code == codes::OUT_OF_MEMORY && device.free_kept();
-        let allocated = alloc().or_else(|f| if again(f) { alloc() } else { Err(f) });
+        let allocated = alloc().or_else(|f| if device.makes_room(f) { alloc() } else { Err(f) });
         allocated.map_err(|f| match f.code {
             codes::OUT_OF_MEMORY => device.fail_with(f, device.out_of_memory(bytes)),
             _ => device.fail_with(f, format_args!("{bytes} bytes")),

@@ -63,13 +63,18 @@ impl Staging {
                 true => unsafe { calls::event_query(event) },
                 false => Ok(()),
             };
-            match passed {
+            let passed = match passed {
                 Err(f) if f.code == codes::NOT_READY && self.0.len() < MOST => return Piece::new(stream),
                 // SAFETY: as above.
                 Err(f) if f.code == codes::NOT_READY => unsafe { calls::event_synchronize(event) },
                 passed => passed,
+            };
+            if let Err(failure) = passed {
+                // An event that cannot be asked would fail every later upload. The piece's memory is freed when the
+                // stream has been waited for.
+                self.0.pop_front();
+                return Err(device.fail_with(failure, "in `upload`"));
             }
-            .map_err(|f| device.fail_with(f, "in `upload`"))?;
         }
         self.0.pop_front().map_or_else(|| Piece::new(stream), Ok)
     }

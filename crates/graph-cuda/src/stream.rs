@@ -96,7 +96,10 @@ impl Stream {
         // SAFETY: the context is current, and the pointer is valid for the write.
         unsafe { calls::stream_create(&raw mut raw, NON_BLOCKING) }.map_err(|f| device.fail(f))?;
         let raw = Handle::new(raw);
-        device.add_stream(raw);
+        if let Err(failure) = device.add_stream(raw) {
+            device.discard(Doomed::Stream(raw));
+            return Err(device.fail(failure));
+        }
         let (device, capture, lent) = (device.clone(), Arc::default(), OnceLock::new());
         Ok(Stream(Arc::new(StreamShared { device, raw, capture, lent, staging: Mutex::default() })))
     }

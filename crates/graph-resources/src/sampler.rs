@@ -228,8 +228,9 @@ impl<B: Backend> Resource<B> for Sampler<B> {
     }
     fn commit(&mut self, step: &ResourceStep<'_>) {
         self.each(step, |drawing, tokens| {
-            drawing.open = false;
-            let draws = tokens > 0 && drawing.state.temperature > 0.0;
+            // One that was removed meanwhile, and came back, has drawn nothing.
+            let open = std::mem::take(&mut drawing.open);
+            let draws = open && tokens > 0 && drawing.state.temperature > 0.0;
             drawing.state.counter = drawing.state.counter.wrapping_add(u64::from(draws));
         });
     }

@@ -3,7 +3,10 @@
 use proc_macro2::{Ident, Span};
 use syn::{DeriveInput, Path, TypeParam, parse_quote};
 
-use super::{Elem, io::check_elem};
+use super::{
+    Elem,
+    io::{ELEMENTS, check_elem},
+};
 use crate::{
     attr::{ElementsAttr, RegionAttr},
     expand::core_path,
@@ -37,6 +40,10 @@ pub(super) fn check_elements<'p>(
         mistakes.at(param.span(), format!("`{}` has no type parameter `{param}`: {message}", item.ident));
         return None;
     };
+    if ELEMENTS.iter().any(|elem| of.ident == elem) {
+        let message = "give the parameter another name, such as `A`";
+        mistakes.at(param.span(), format!("`{param}` is the name of an element: {message}"));
+    }
     let mut of = of.clone();
     // Without a bound, the one that it certainly lacks.
     if of.bounds.is_empty() && item.generics.where_clause.is_none() {

@@ -11,7 +11,7 @@ use crate::{
     text::{list_text, text},
 };
 
-const ELEMENTS: [&str; 7] = ["f32", "f16", "bf16", "i32", "i64", "u32", "u8"];
+pub(super) const ELEMENTS: [&str; 7] = ["f32", "f16", "bf16", "i32", "i64", "u32", "u8"];
 const MAX_RANK: usize = 4;
 
 pub(super) fn check_ios(

@@ -93,8 +93,44 @@ fn it_is_freed_where_the_driver_has_no_memory_left() {
     session.fail_once("cuMemAlloc_v2", 1, 2);
     let buffer = cuda.alloc(4096).unwrap();
     assert_eq!((cuda.kept_bytes(), session.live().device_allocations), (0, 1));
-    session.fail_once("cuMemAlloc_v2", 1, 2);
-    assert_eq!(code(cuda.alloc(4096)), 2, "nothing is kept, so there is no second try");
     drop((buffer, cuda));
+    let cuda = lenient(0);
+    session.fail_once("cuMemAlloc_v2", 1, 2);
+    assert_eq!(code(cuda.alloc(4096)), 2, "nothing is ever kept, so there is no second try");
+    drop(cuda);
+    nothing_left(&session);
+}
+
+#[test]
+fn a_second_stream_waits_for_work_on_a_block_that_was_given_again() {
+    let Some(session) = support::session("a_second_stream_waits_for_work_on_a_block_that_was_given_again")
+    else {
+        return;
+    };
+    let cuda = lenient(1 << 20);
+    let one = cuda.stream().unwrap();
+    drop(tensor(&cuda, &one, &[1.0, 2.0])); // its upload is in flight
+    let again = T1::alloc(&cuda, [2]).unwrap();
+    let two = cuda.stream().unwrap();
+    Cuda::upload(&two, &[7.0_f32.to_ne_bytes(); 2].concat(), again.view().buffer(), 0).unwrap();
+    Cuda::synchronize(&two).unwrap();
+    Cuda::synchronize(&one).unwrap();
+    assert_eq!(again.to_vec(&two).unwrap(), [7.0, 7.0]);
+    drop((again, one, two, cuda));
+    nothing_left(&session);
+}
+
+#[test]
+fn memory_in_a_thread_local_is_dropped_when_the_thread_ends() {
+    let Some(session) = support::session("memory_in_a_thread_local_is_dropped_when_the_thread_ends") else {
+        return;
+    };
+    thread_local!(static HELD: std::cell::RefCell<Option<graph_cuda::Buffer>> = const { std::cell::RefCell::new(None) });
+    let cuda = lenient(0);
+    let mine = cuda.clone();
+    std::thread::spawn(move || HELD.with_borrow_mut(|held| *held = Some(mine.alloc(8).unwrap())))
+        .join()
+        .unwrap();
+    drop(cuda);
     nothing_left(&session);
 }

@@ -64,3 +64,19 @@ fn whichever_call_of_an_upload_fails_the_next_one_is_right() {
     drop((buffer, stream, cuda));
     nothing_left(&session);
 }
+
+#[test]
+fn an_event_that_cannot_be_asked_costs_one_upload() {
+    let (session, cuda, stream) = start!("an_event_that_cannot_be_asked_costs_one_upload");
+    let buffer = cuda.alloc(4).unwrap();
+    let up = || Cuda::upload(&stream, &[5; 4], &buffer, 0);
+    up().unwrap();
+    // For ever, as for an event that was recorded into a capture by a race.
+    session.fail_once("cuEventQuery", 1, 907);
+    assert_eq!(code(up()), 907);
+    let pieces = session.live().pinned_allocations;
+    up().unwrap();
+    assert_eq!((pieces, session.live().pinned_allocations), (0, 1), "the piece with that event is gone");
+    drop((buffer, stream, cuda));
+    nothing_left(&session);
+}

@@ -3,7 +3,7 @@ use super::abi::Handle;
 use super::codes::{Code, Result};
 use super::state::State;
 use super::stream::Stream;
-use std::cell::RefCell;
+use std::{cell::RefCell, mem::ManuallyDrop};
 
 pub(crate) struct Context {
     pub(crate) device: i32,
@@ -15,8 +15,10 @@ pub(crate) struct Context {
 }
 
 thread_local! {
-    /// The thread's stack of contexts, and the epoch that it belongs to.
-    static CURRENT: RefCell<(u64, Vec<Handle>)> = const { RefCell::new((0, Vec::new())) };
+    /// The thread's stack of contexts, and the epoch that it belongs to. Never dropped: what a thread's other locals hold
+    /// goes through the driver when the thread ends.
+    static CURRENT: RefCell<(u64, ManuallyDrop<Vec<Handle>>)> =
+        const { RefCell::new((0, ManuallyDrop::new(Vec::new()))) };
 }
 
 /// The thread's current context.
@@ -28,7 +30,8 @@ pub(crate) fn current(state: &State) -> Option<Handle> {
 pub(crate) fn with_stack<T>(state: &State, change: impl FnOnce(&mut Vec<Handle>) -> T) -> T {
     CURRENT.with_borrow_mut(|(epoch, stack)| {
         if *epoch != state.epoch {
-            (*epoch, *stack) = (state.epoch, Vec::new());
+            *epoch = state.epoch;
+            stack.clear();
         }
         change(stack)
     })
